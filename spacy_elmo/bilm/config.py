@@ -1,0 +1,194 @@
+"""The sizes and switches of a biLM, and their published form, options.json."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from .characters import N_CHARACTERS
+from .errors import BiLMError
+
+ACTIVATIONS = ("relu", "tanh")
+REMEDY = "use the options.json that was published with these weights"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLMConfig:
+    """Sizes of a biLM (Peters et al. 2018, section 3.4).
+
+    char_dim (int): Width of a character's embedding.
+    filters (tuple[tuple[int, int], ...]): Of the char CNN: (width in characters, number).
+    n_highway (int): Highway layers after the char CNN.
+    projection_dim (int): Width of a token vector and of each direction's output.
+    cell_dim (int): Cells of each LSTM layer.
+    n_layers (int): LSTM layers of each direction; the biLM has one layer more, the tokens.
+    max_characters (int): Bytes of a word, its two boundaries included.
+    n_characters (int): Rows of the character table.
+    activation (str): Of the char CNN, "relu" or "tanh".
+    cell_clip, projection_clip (float | None): Bounds of the cells and of the output; None: no bound.
+    skip_connections (bool): Add a layer's input to its output, from the second layer on.
+    """
+
+    char_dim: int
+    filters: tuple[tuple[int, int], ...]
+    n_highway: int
+    projection_dim: int
+    cell_dim: int
+    n_layers: int
+    max_characters: int = 50
+    n_characters: int = N_CHARACTERS
+    activation: str = "relu"
+    cell_clip: float | None = None
+    projection_clip: float | None = None
+    skip_connections: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("char_dim", "projection_dim", "cell_dim", "n_layers", "n_characters"):
+            _check_int(name, getattr(self, name), at_least=1)
+        _check_int("n_highway", self.n_highway, at_least=0)
+        _check_int("max_characters", self.max_characters, at_least=3)
+        for name in ("cell_clip", "projection_clip"):
+            _check_clip(name, getattr(self, name))
+        if self.projection_dim > self.cell_dim:
+            raise BiLMError(
+                f"projection_dim is {self.projection_dim}, expected at most the {self.cell_dim} cells."
+            )
+        _check_filters(self.filters, self.max_characters)
+        if self.activation not in ACTIVATIONS:
+            raise BiLMError(f"activation is {self.activation!r}, expected one of {ACTIVATIONS}.")
+
+    @property
+    def n_filters(self) -> int:
+        return sum(n for _, n in self.filters)
+
+    @property
+    def width(self) -> int:
+        """Of a layer's vector: both directions, concatenated."""
+        return 2 * self.projection_dim
+
+    @property
+    def projects_characters(self) -> bool:
+        """Whether a projection follows the char CNN (bilm-tf leaves it out where widths agree)."""
+        return self.n_filters != self.projection_dim
+
+    @property
+    def projects_cells(self) -> bool:
+        """Whether the LSTM's output is projected (bilm-tf: where it is smaller than the cells)."""
+        return self.projection_dim < self.cell_dim
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str) -> "BiLMConfig":
+        """Build from the output of to_dict, as read back from JSON; source names it in errors."""
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise BiLMError(
+                f"{source} has the unknown key {unknown[0]!r}, expected only {sorted(known)}: "
+                "it was written by another version of spacy-elmo, upgrade to read it."
+            )
+        return _build(dict(values), source, dict(zip(known, known, strict=True)))
+
+    @classmethod
+    def from_options(cls, options: object, source: str) -> "BiLMConfig":
+        """Build from the published options.json, already parsed; source names it in errors.
+
+        Raises BiLMError where a field is missing or is not of its kind.
+        """
+        values: dict[str, Any] = {}
+        for name, path in OPTION_PATHS.items():
+            values[name] = _lookup(options, path, source)
+        if values["n_characters"] not in (N_CHARACTERS, N_CHARACTERS + 1):
+            raise BiLMError(
+                f"{source}: char_cnn.n_characters is {values['n_characters']!r}, expected 261 or 262 "
+                f"(bytes, boundaries, padding, and a mask row that readers add); {REMEDY}."
+            )
+        values["n_characters"] = N_CHARACTERS
+        return _build(values, source, {name: ".".join(path) for name, path in OPTION_PATHS.items()})
+
+    def to_options(self) -> dict[str, Any]:
+        """The published form; n_characters counts the mask row that readers add."""
+        options: dict[str, Any] = {"lstm": {}, "char_cnn": {"embedding": {}}}
+        for name, path in OPTION_PATHS.items():
+            place = options
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = getattr(self, name)
+        options["char_cnn"]["filters"] = [list(pair) for pair in self.filters]
+        options["char_cnn"]["n_characters"] = self.n_characters + 1
+        return options
+
+
+# Where each field stands in options.json.
+OPTION_PATHS: dict[str, tuple[str, ...]] = {
+    "char_dim": ("char_cnn", "embedding", "dim"),
+    "filters": ("char_cnn", "filters"),
+    "n_highway": ("char_cnn", "n_highway"),
+    "projection_dim": ("lstm", "projection_dim"),
+    "cell_dim": ("lstm", "dim"),
+    "n_layers": ("lstm", "n_layers"),
+    "max_characters": ("char_cnn", "max_characters_per_token"),
+    "n_characters": ("char_cnn", "n_characters"),
+    "activation": ("char_cnn", "activation"),
+    "cell_clip": ("lstm", "cell_clip"),
+    "projection_clip": ("lstm", "proj_clip"),
+    "skip_connections": ("lstm", "use_skip_connections"),
+}
+# bilm-tf reads these with a default, so files without them are complete.
+OPTIONAL: dict[str, Any] = {
+    "n_highway": 0,
+    "cell_clip": None,
+    "projection_clip": None,
+    "skip_connections": False,
+}
+
+
+def _lookup(options: object, path: tuple[str, ...], source: str) -> Any:
+    name = next(field for field, place in OPTION_PATHS.items() if place == path)
+    place = options
+    for depth, key in enumerate(path):
+        if not isinstance(place, Mapping):
+            where = ".".join(path[:depth]) or "the file"
+            raise BiLMError(f"{source}: {where} is {place!r}, expected an object; {REMEDY}.")
+        if key not in place:
+            if depth == len(path) - 1 and name in OPTIONAL:
+                return OPTIONAL[name]
+            raise BiLMError(f"{source} lacks the field '{'.'.join(path[: depth + 1])}'; {REMEDY}.")
+        place = place[key]
+    return place
+
+
+def _build(values: dict[str, Any], source: str, names: dict[str, str]) -> BiLMConfig:
+    try:
+        if isinstance(values.get("filters"), list):
+            values["filters"] = tuple(tuple(pair) for pair in values["filters"])
+        return BiLMConfig(**values)
+    except BiLMError as error:
+        field, _, rest = str(error).partition(" ")
+        raise BiLMError(f"{source}: {names.get(field, field)} {rest}") from None
+    except TypeError as error:
+        raise BiLMError(f"{source} does not describe a biLM ({error}); {REMEDY}.") from None
+
+
+def _check_int(name: str, value: object, *, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise BiLMError(f"{name} is {value!r}, expected a whole number of at least {at_least}.")
+
+
+def _check_clip(name: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        raise BiLMError(f"{name} is {value!r}, expected a number above 0, or null.")
+
+
+def _check_filters(filters: object, max_characters: int) -> None:
+    if not isinstance(filters, tuple) or not filters:
+        raise BiLMError(f"filters is {filters!r}, expected a list of [width, number].")
+    for pair in filters:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise BiLMError(f"filters has {pair!r}, expected [width, number].")
+        for value in pair:
+            _check_int("filters", value, at_least=1)
+        if pair[0] > max_characters:
+            raise BiLMError(f"filters has the width {pair[0]}, expected at most {max_characters}.")

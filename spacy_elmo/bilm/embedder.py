@@ -1,0 +1,137 @@
+"""Lists of words -> arrays of layers: batching, distinct words once, memory bounded."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .characters import encode_boundaries, encode_words
+from .model import BiLM, BiLMState
+
+Words = Sequence[str]
+# Words that the char CNN reads at once: bounds its memory, (words, positions, filters).
+CHAR_CNN_WORDS = 512
+_LOADED_BY = os.getpid()
+
+
+class Embedder:
+    """Embed sentences with a biLM.
+
+    bilm (BiLM): Used where it is, on its device, with its current weights.
+    batch_words (int): Words of a batch, padding and boundaries included; a longer sentence is a
+        batch of its own. Bounds memory, does not change results.
+    """
+
+    def __init__(self, bilm: BiLM, *, batch_words: int = 4096) -> None:
+        if batch_words < 1:
+            raise ValueError(f"batch_words is {batch_words}, expected at least 1.")
+        self.bilm = bilm
+        self.batch_words = batch_words
+
+    def __call__(self, sentences: Iterable[Words]) -> list[NDArray[np.float32]]:
+        """Layers of each sentence, read between `<S>` and `</S>` from the zero state.
+
+        *Shape:* (layers, words, width) for each sentence, layer 0 first.
+        """
+        with torch.no_grad():
+            return [layers.cpu().numpy() for layers in self.tensors(sentences)]
+
+    def tensors(self, sentences: Iterable[Words]) -> list[Tensor]:
+        """As a call, but tensors on the biLM's device; autograd records them where it is enabled."""
+        todo = _checked(sentences)
+        results: dict[int, Tensor] = {}
+        for batch in self._batches(todo):
+            layers, _ = self._read([todo[i] for i in batch], None)
+            results.update(zip(batch, layers, strict=True))
+        return [results[i] for i in range(len(todo))]
+
+    def carry(self, documents: Iterable[Iterable[Words]]) -> list[list[Tensor]]:
+        """Embed documents whose sentences each start from the state the one before them left.
+
+        A document starts from the zero state, so what it gives depends on it alone.
+        *Shape:* (layers, words, width) for each sentence of each document.
+        """
+        todo = [_checked(document) for document in documents]
+        results: list[list[Tensor]] = [[] for _ in todo]
+        # Side by side as many documents as their longest sentences leave room for.
+        for group in self._batches([max(doc, key=len, default=()) for doc in todo]):
+            state = self.bilm.zero_state(len(group))
+            for turn in range(max(len(todo[i]) for i in group)):
+                rows = [row for row, i in enumerate(group) if turn < len(todo[i])]
+                layers, after = self._read([todo[group[r]][turn] for r in rows], _pick(state, rows))
+                state = _put(state, rows, after)
+                for row, result in zip(rows, layers, strict=True):
+                    results[group[row]].append(result)
+        return results
+
+    def _batches(self, sentences: list[Words]) -> Iterator[list[int]]:
+        """Positions of sentences of about one length, within the budget of words."""
+        batch: list[int] = []
+        for i in sorted(range(len(sentences)), key=lambda i: len(sentences[i])):
+            longest = len(sentences[i]) + 2
+            if batch and longest * (len(batch) + 1) > self.batch_words:
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch
+
+    def _read(
+        self, sentences: list[Words], state: BiLMState | None
+    ) -> tuple[list[Tensor], BiLMState]:
+        _spare_threads_of_a_fork()
+        device = self.bilm.device
+        # Rows of the table of token vectors: <S>, </S>, then each distinct word.
+        rows = {word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s), 2)}
+        lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
+        index = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
+        for row, sentence in zip(index, sentences, strict=True):
+            row[1 : len(sentence) + 1] = torch.tensor([rows[word] for word in sentence])
+            row[len(sentence) + 1] = 1
+        tokens = self._encode(list(rows))
+        layers, state = self.bilm.contextualize(tokens, index.to(device), lengths, state)
+        # Copies, so that a short sentence does not keep the whole batch alive.
+        return [layers[:, k, 1 : len(s) + 1].clone() for k, s in enumerate(sentences)], state
+
+    def _encode(self, words: list[str]) -> Tensor:
+        """Token vectors of the boundaries and of words. *Shape:* (2 + words, projection_dim)."""
+        size = self.bilm.config.max_characters
+        ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
+        blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
+        return torch.cat([self.bilm.encode_words(block) for block in blocks])
+
+
+def _checked(sentences: Iterable[Words]) -> list[Words]:
+    result = list(sentences)
+    for sentence in result:
+        if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
+            raise TypeError(
+                f"Embedder got {sentence!r} for a sentence, expected a list of words: "
+                "embedder([['one', 'sentence'], ['another', 'one']])."
+            )
+    return result
+
+
+def _pick(state: BiLMState, rows: list[int]) -> BiLMState:
+    return BiLMState(*(type(s)(s.hidden[:, rows], s.cell[:, rows]) for s in state))
+
+
+def _put(state: BiLMState, rows: list[int], new: BiLMState) -> BiLMState:
+    at = torch.tensor(rows, device=state.forward.hidden.device)
+    return BiLMState(
+        *(
+            type(old)(
+                old.hidden.index_copy(1, at, fresh.hidden), old.cell.index_copy(1, at, fresh.cell)
+            )
+            for old, fresh in zip(state, new, strict=True)
+        )
+    )
+
+
+def _spare_threads_of_a_fork() -> None:
+    """In a forked worker use one thread: OpenMP's pool does not survive a fork, entering it hangs."""
+    if os.getpid() != _LOADED_BY and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)

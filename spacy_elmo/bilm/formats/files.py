@@ -1,0 +1,39 @@
+"""Files read with clear errors and written whole or not at all."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import BiLMError
+
+
+def read_json(path: Path) -> object:
+    """Parse a JSON file. Raises BiLMError where it cannot be read or is not JSON."""
+    try:
+        parsed: object = json.loads(path.read_text(encoding="utf8"))
+    except OSError as error:
+        raise BiLMError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise BiLMError(
+            f"{path} is not JSON ({error}): expected an object that describes a biLM."
+        ) from None
+    return parsed
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let write fill a file beside path, then move it there; what stood there stays on failure."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        write(Path(name))
+        # mkstemp makes private files; give the mode that a plain open would have.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

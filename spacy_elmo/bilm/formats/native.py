@@ -1,0 +1,78 @@
+"""config.json + weights.safetensors: the layout of this package."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from ..config import BiLMConfig
+from ..errors import BiLMError
+from ..model import BiLM
+from .files import read_json, write_atomically
+
+CONFIG = "config.json"
+WEIGHTS = "weights.safetensors"
+LAYOUT = "spacy-elmo.bilm.v1"
+
+
+def is_config(parsed: object) -> bool:
+    """Whether a parsed config.json is of this layout."""
+    return isinstance(parsed, dict) and parsed.get("layout") == LAYOUT
+
+
+def config_to_json(config: BiLMConfig) -> dict[str, Any]:
+    return {"layout": LAYOUT, **config.to_dict()}
+
+
+def config_from_json(parsed: object, source: str) -> BiLMConfig:
+    """Raises BiLMError where parsed is not a config of this layout."""
+    if not isinstance(parsed, dict) or not is_config(parsed):
+        raise BiLMError(f"{source} does not describe a biLM: expected \"layout\": \"{LAYOUT}\".")
+    return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
+
+
+def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Read a biLM. Raises BiLMError that names the file, the tensor, and what was expected."""
+    config = config_from_json(read_json(directory / CONFIG), str(directory / CONFIG))
+    path = directory / WEIGHTS
+    try:
+        # Shapes are in the header: refused before a tensor is loaded.
+        with safe_open(path, framework="pt") as header:
+            shapes = {key: tuple(header.get_slice(key).get_shape()) for key in header.keys()}
+        check(config, shapes, str(path))
+        tensors = safetensors.torch.load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise BiLMError(
+            f"{path} cannot be read as safetensors ({error}): the file is damaged or missing."
+        ) from None
+    return config, {key: tensor.float() for key, tensor in tensors.items()}
+
+
+def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> None:
+    """Write a biLM into a directory; each file is written whole or not at all."""
+    stored = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+    text = json.dumps(config_to_json(config), indent=2) + "\n"
+    write_atomically(
+        directory / WEIGHTS, lambda path: safetensors.torch.save_file(stored, path)
+    )
+    write_atomically(directory / CONFIG, lambda path: path.write_text(text, encoding="utf8"))
+
+
+def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -> None:
+    """Raises BiLMError unless the tensors are exactly those of a biLM of this config."""
+    with torch.device("meta"):
+        expected = {key: tuple(t.shape) for key, t in BiLM(config).state_dict().items()}
+    remedy = "the weights and the config belong to different biLMs"
+    for key, shape in expected.items():
+        if key not in shapes:
+            raise BiLMError(f"{source} lacks the tensor '{key}', expected {shape}: {remedy}.")
+        if shapes[key] != shape:
+            raise BiLMError(
+                f"{source}: the tensor '{key}' has the shape {shapes[key]}, expected {shape}: {remedy}."
+            )
+    if extra := sorted(set(shapes) - set(expected)):
+        raise BiLMError(f"{source} holds the unknown tensor '{extra[0]}': {remedy}.")

@@ -31,7 +31,7 @@ def config_to_json(config: BiLMConfig) -> dict[str, Any]:
 def config_from_json(parsed: object, source: str) -> BiLMConfig:
     """Raises BiLMError where parsed is not a config of this layout."""
     if not isinstance(parsed, dict) or not is_config(parsed):
-        raise BiLMError(f"{source} does not describe a biLM: expected \"layout\": \"{LAYOUT}\".")
+        raise BiLMError(f'{source} does not describe a biLM: expected "layout": "{LAYOUT}".')
     return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
 
 
@@ -56,9 +56,7 @@ def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> No
     """Write a biLM into a directory; each file is written whole or not at all."""
     stored = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
     text = json.dumps(config_to_json(config), indent=2) + "\n"
-    write_atomically(
-        directory / WEIGHTS, lambda path: safetensors.torch.save_file(stored, path)
-    )
+    write_atomically(directory / WEIGHTS, lambda path: safetensors.torch.save_file(stored, path))
     write_atomically(directory / CONFIG, lambda path: path.write_text(text, encoding="utf8"))
 
 
@@ -76,3 +74,18 @@ def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -
             )
     if extra := sorted(set(shapes) - set(expected)):
         raise BiLMError(f"{source} holds the unknown tensor '{extra[0]}': {remedy}.")
+
+
+def to_bytes(bilm: BiLM) -> tuple[dict[str, Any], bytes]:
+    """The config as JSON values and the tensors as safetensors, both in memory."""
+    tensors = {key: t.detach().cpu().contiguous() for key, t in bilm.state_dict().items()}
+    return config_to_json(bilm.config), safetensors.torch.save(tensors)
+
+
+def from_bytes(config: object, weights: bytes) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Read what to_bytes gave."""
+    source = "the serialised biLM"
+    parsed = config_from_json(config, source)
+    tensors = safetensors.torch.load(weights)
+    check(parsed, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, source)
+    return parsed, tensors

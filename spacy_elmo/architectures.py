@@ -69,6 +69,6 @@ def elmo_tok2vec_v1(
 
     embed, encode: As of `spacy.Tok2Vec.v2`.
     input: A listener (or `spacy-elmo.Elmo.v1`) whose vectors are concatenated to those of embed and
-        reduced to the width of embed. output: Likewise to those of encode. Either may be null.
+        reduced to the width of encode. output: Likewise to those of encode. Either may be null.
     """
     return elmo_tok2vec(embed, encode, input, output)

@@ -185,7 +185,7 @@ class Elmo(TrainablePipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optimizer | None | bool = None,
+        sgd: Optimizer | bool | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Deliver the layers to the listeners. Their gradients come back while they are updated; they
@@ -260,10 +260,10 @@ class Elmo(TrainablePipe):
             bilm_model.get_shim(self.model).from_disk(place)
             bilm_model.load(self.model)
 
-        readers: dict[str, Callable[[Path], object]] = {
+        readers: dict[str, Callable[[Path], Any]] = {
             "vocab": lambda place: self.vocab.from_disk(place, exclude=exclude),
             "bilm": read_bilm,
-            "mix": lambda place: self.mix.from_disk(place),
+            "mix": self.mix.from_disk,
         }
         util.from_disk(path, readers, exclude)
         return self

@@ -26,8 +26,9 @@ def replace_listener_config(bilm: dict[str, Any], tok2vec: dict[str, Any]) -> di
     (What a mix does is stored with its weights; a wrong guess would show in the config only.)
     """
     block: dict[str, Any] = next(_listeners(tok2vec), {})
-    kept = {key: block[key] for key in ("mix", "dropout") if key in block}
-    return {"@architectures": "spacy-elmo.Elmo.v1", "bilm": bilm, **kept}
+    replaced = {"@architectures": "spacy-elmo.Elmo.v1", "bilm": bilm}
+    replaced.update((key, block[key]) for key in ("mix", "dropout") if key in block)
+    return replaced
 
 
 def _listeners(block: dict[str, Any]) -> Iterator[dict[str, Any]]:

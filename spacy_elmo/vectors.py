@@ -7,6 +7,7 @@ prefer; only then are hooks set, since hooks do not serialise (spaCy warns of th
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
+from thinc.api import get_array_module
 
 
 def prefer_tensor(doc: Doc) -> None:
@@ -42,4 +43,6 @@ def _has_vector(_: Doc | Span | Token) -> bool:
 def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
     """Cosine; 0 where a vector is zero, as spaCy has it."""
     norms = float(one.vector_norm) * float(other.vector_norm)
-    return float(one.vector.dot(other.vector)) / norms if norms else 0.0
+    return (
+        float(get_array_module(one.vector).vdot(one.vector, other.vector)) / norms if norms else 0.0
+    )

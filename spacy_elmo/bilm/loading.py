@@ -19,10 +19,14 @@ EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a biLM was found: its layout in words, its files, and how it is read."""
+    """Where a biLM was found: its layout in words, its files, and how it is read.
+
+    inspect: Checks it without loading tensors. read: Loads it. Both raise BiLMError.
+    """
 
     layout: str
     files: tuple[Path, ...]
+    inspect: Callable[[], BiLMConfig]
     read: Callable[[], tuple[BiLMConfig, dict[str, Tensor]]]
 
 
@@ -61,6 +65,8 @@ def find(name_or_path: str | Path) -> Source:
     if weights:
         names = ", ".join(file.name for file in weights)
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
+    if inside := sorted(path.glob("*/bilm")):
+        raise BiLMError(f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that.")
     found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
     raise BiLMError(f"{path} is not a biLM: expected {EXPECTED}, found {found}.")
 
@@ -87,7 +93,12 @@ def _native(directory: Path) -> Source:
         what = f"a model of type {kind!r}" if kind else "another model"
         raise BiLMError(f"{path} describes {what}, not a biLM: expected {EXPECTED}.")
     files = (path, directory / native.WEIGHTS)
-    return Source("config.json + weights.safetensors", files, lambda: native.read(directory))
+    return Source(
+        "config.json + weights.safetensors",
+        files,
+        lambda: native.inspect(directory),
+        lambda: native.read(directory),
+    )
 
 
 def _hdf5(directory: Path, weights: Path) -> Source:
@@ -103,5 +114,6 @@ def _hdf5(directory: Path, weights: Path) -> Source:
     return Source(
         "options.json + weights.hdf5",
         (options[0], weights),
+        lambda: hdf5.inspect(options[0], weights),
         lambda: hdf5.read(options[0], weights),
     )

@@ -15,8 +15,8 @@ def elmo_tok2vec(
     input: DocsToVectors | None,
     output: DocsToVectors | None,
 ) -> DocsToVectors:
-    """At the input [embed; ELMo] goes through a maxout layer back to the width of embed, as spaCy does
-    with static vectors, so that encode is what it would be without ELMo. At the output the result is
+    """At the input [embed; ELMo] goes through a maxout layer back to the width that encode takes, as
+    spaCy does with static vectors, so that encode is what it is without ELMo. At the output the result is
     [encode; ELMo] itself, as wide as both together.
     """
     if input is None and output is None:
@@ -24,7 +24,7 @@ def elmo_tok2vec(
             "ElmoTok2Vec has input = null and output = null, expected an ElmoListener (or Elmo) at one "
             "of them: where they stand is where ELMo is concatenated."
         )
-    embedded = embed if input is None else chain(concatenate(embed, input), _reduce(embed))
+    embedded = embed if input is None else chain(concatenate(embed, input), _reduce(encode))
     tok2vec: DocsToVectors = chain(embedded, encode)
     if output is not None:
         tok2vec = concatenate(tok2vec, output)
@@ -35,10 +35,14 @@ def elmo_tok2vec(
     return tok2vec
 
 
-def _reduce(embed: DocsToVectors) -> VectorsToVectors:
-    if not embed.has_dim("nO"):
+def _reduce(encode: VectorsToVectors) -> VectorsToVectors:
+    """To the width that encode takes; an encoder with residual connections only states its output's,
+    which is the same.
+    """
+    width = encode.maybe_get_dim("nI") or encode.maybe_get_dim("nO")
+    if width is None:
         raise ValueError(
-            f"ElmoTok2Vec cannot tell the width of embed ('{embed.name}'), expected a layer that knows "
-            "its output's width, such as spacy.MultiHashEmbed.v2: ELMo at the input needs it."
+            f"ElmoTok2Vec cannot tell the width that encode ('{encode.name}') takes, expected an "
+            "encoder such as spacy.MaxoutWindowEncoder.v2: ELMo at the input is reduced to it."
         )
-    return with_array(Maxout(embed.get_dim("nO"), nP=3, dropout=0.0, normalize=True))
+    return with_array(Maxout(width, nP=3, dropout=0.0, normalize=True))

@@ -51,17 +51,23 @@ def is_weights(path: Path) -> bool:
         return True
 
 
-def read(options_path: Path, weights_path: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
-    """Read a biLM; every dataset and shape is checked before any is loaded.
+def inspect(options_path: Path, weights_path: Path) -> BiLMConfig:
+    """Check the options, and every dataset and shape, without loading any.
 
     Raises BiLMError that names the file, the dataset, what was expected and what was found.
     """
     config = BiLMConfig.from_options(read_json(options_path), str(options_path))
+    with _open(weights_path) as file:
+        _check(file, list(datasets(config)), weights_path, options_path)
+    return config
+
+
+def read(options_path: Path, weights_path: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Inspect, then load."""
+    config = inspect(options_path, weights_path)
     tensors: dict[str, Tensor] = {}
     with _open(weights_path) as file:
-        layout = list(datasets(config))
-        _check(file, layout, weights_path, options_path)
-        for dataset in layout:
+        for dataset in datasets(config):
             arrays = dataset.split(_load(file, dataset, weights_path))
             for key, array in zip(dataset.keys, arrays, strict=True):
                 tensors[key] = torch.from_numpy(np.ascontiguousarray(array))

@@ -1,6 +1,8 @@
 """config.json + weights.safetensors: the layout of this package."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +37,36 @@ def config_from_json(parsed: object, source: str) -> BiLMConfig:
     return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
 
 
-def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
-    """Read a biLM. Raises BiLMError that names the file, the tensor, and what was expected."""
+def inspect(directory: Path) -> BiLMConfig:
+    """Check the config, and every tensor's shape, without loading any.
+
+    Raises BiLMError that names the file, the tensor, what was expected and what was found.
+    """
     config = config_from_json(read_json(directory / CONFIG), str(directory / CONFIG))
     path = directory / WEIGHTS
-    try:
-        # Shapes are in the header: refused before a tensor is loaded.
-        with safe_open(path, framework="pt") as header:
-            shapes = {key: tuple(header.get_slice(key).get_shape()) for key in header.keys()}
-        check(config, shapes, str(path))
+    with _reading(path), safe_open(path, framework="pt") as header:
+        shapes = {key: tuple(header.get_slice(key).get_shape()) for key in header.keys()}
+    check(config, shapes, str(path))
+    return config
+
+
+def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Inspect, then load. Weights stored in half precision come back in float32."""
+    config = inspect(directory)
+    path = directory / WEIGHTS
+    with _reading(path):
         tensors = safetensors.torch.load_file(path)
+    return config, {key: tensor.float() for key, tensor in tensors.items()}
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (SafetensorError, OSError) as error:
         raise BiLMError(
             f"{path} cannot be read as safetensors ({error}): the file is damaged or missing."
         ) from None
-    return config, {key: tensor.float() for key, tensor in tensors.items()}
 
 
 def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> None:
@@ -88,4 +105,4 @@ def from_bytes(config: object, weights: bytes) -> tuple[BiLMConfig, dict[str, Te
     parsed = config_from_json(config, source)
     tensors = safetensors.torch.load(weights)
     check(parsed, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, source)
-    return parsed, tensors
+    return parsed, {key: tensor.float() for key, tensor in tensors.items()}

@@ -1,0 +1,1 @@
+"""What the layers know: measures, samples and probes. Arrays in, tables out; nothing prints."""

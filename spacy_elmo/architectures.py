@@ -1,9 +1,10 @@
 """What configs name under @architectures; each builds from layers/."""
 
 from spacy.tokens import Doc
-from thinc.api import Model, chain
-from thinc.types import Floats2d, Floats3d
+from thinc.api import Model, chain, reduce_mean
+from thinc.types import Floats2d, Floats3d, Ragged
 
+from .extras import require
 from .layers.bilm_model import Reading, bilm_model
 from .layers.configured_dropout import configured_dropout
 from .layers.elmo_tok2vec import elmo_tok2vec
@@ -72,3 +73,25 @@ def elmo_tok2vec_v1(
         reduced to the width of encode. output: Likewise to those of encode. Either may be null.
     """
     return elmo_tok2vec(embed, encode, input, output)
+
+
+def transformer_mix_listener_v1(
+    upstream: str = "*",
+    mix: Mix | None = None,
+    dropout: float = 0.5,
+    pooling: Model[Ragged, Floats2d] | None = None,
+    grad_factor: float = 1.0,
+) -> DocsToVectors:
+    """spacy-elmo.TransformerMixListener.v1: all hidden layers of a spacy-transformers `transformer`
+    component, its embedding layer included, mixed for this task. Needs spacy-transformers.
+
+    upstream, mix, dropout: As of the ElmoListener.
+    pooling: Of the wordpieces of a token; null: their mean (`reduce_mean.v1`).
+    grad_factor (float): Times the gradient that the transformer gets; 0 freezes it for this task.
+    """
+    require("spacy_transformers", "transformers")
+    from .layers.transformer_listener import TransformerMixListener
+
+    return TransformerMixListener(
+        upstream, mix or ScalarMix(), dropout, pooling or reduce_mean(), grad_factor
+    )

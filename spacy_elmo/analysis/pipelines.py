@@ -9,7 +9,7 @@ from spacy.util import is_package
 
 from ..bilm.errors import BiLMError
 from ..bilm.loading import find
-from .extras import require
+from ..extras import require
 
 
 class PipelineError(ValueError):

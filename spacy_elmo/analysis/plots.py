@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .extras import require
+from ..extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -113,7 +113,8 @@ def token_layers(
         return ops.alloc3f(n_layers, n_tokens, width), lambda _: empty
     shape = hidden[0].shape
     # (wordpieces, layers * width): one alignment and one pooling for all layers
-    flat = ops.xp.stack(hidden, axis=-2).reshape(-1, n_layers * width)
+    stacked = ops.xp.stack([ops.asarray3f(layer) for layer in hidden], axis=-2)
+    flat = ops.reshape2f(stacked, -1, n_layers * width)
     aligned, backprop_align = apply_alignment(ops, data.align, flat)
     pooled, backprop_pool = pooling(aligned, is_train=True)
     present = ops.asarray2f((ops.asarray1i(data.align.lengths) > 0)[:, None].astype("f"))
@@ -140,4 +141,5 @@ def _hidden_states(data: TransformerData, n_layers: int) -> list[Floats3d]:
             f"doc._.trf_data holds {found}, expected {n_layers} hidden layers: let the `transformer` "
             "component run in this pipeline, before the one that listens to it."
         )
-    return list(hidden)
+    # The last of them is what last_hidden_state is in most models, but not in all.
+    return [*hidden[:-1], data.model_output.last_hidden_state]

@@ -9,7 +9,7 @@ from spacy.cli import app
 from typer.testing import CliRunner, Result
 
 import spacy_elmo.cli  # noqa: F401
-from spacy_elmo.analysis import extras
+from spacy_elmo import extras
 
 
 def run(*arguments: object) -> Result:

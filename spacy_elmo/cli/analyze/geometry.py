@@ -68,10 +68,10 @@ def geometry_cli(
     """
     with failures():
         from ...analysis.corpus import read_docs
-        from ...analysis.extras import require
         from ...analysis.geometry_study import study_geometry
         from ...analysis.layers import layer_reader
         from ...analysis.sampling import SampleSize
+        from ...extras import require
 
         if output is not None:
             require("matplotlib")

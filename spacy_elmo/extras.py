@@ -1,4 +1,4 @@
-"""Libraries that only the analyses need: imported late, and named with their remedy when missing."""
+"""Libraries that only a part of this package needs: imported late, and named if missing."""
 
 from importlib import import_module
 from types import ModuleType

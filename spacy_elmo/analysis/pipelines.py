@@ -21,7 +21,7 @@ def load_pipeline(name: str, lang: str = "en") -> Language:
     or a Hugging Face transformer (path of its folder).
     """
     path = Path(name)
-    if is_package(name) or (path / "meta.json").is_file():
+    if is_package(name) or _is_pipeline(path):
         return spacy.load(name)
     if _is_transformer(path):
         return _with_transformer(path, lang)
@@ -35,6 +35,11 @@ def load_pipeline(name: str, lang: str = "en") -> Language:
     nlp = spacy.blank(lang)
     nlp.add_pipe("elmo", config={"model": {"name": name}})
     return nlp
+
+
+def _is_pipeline(path: Path) -> bool:
+    meta = path / "meta.json"
+    return meta.is_file() and "lang" in json.loads(meta.read_text(encoding="utf8"))
 
 
 def _is_transformer(path: Path) -> bool:

@@ -5,6 +5,7 @@ No display is needed: figures are drawn by matplotlib's file writers, never by p
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ STYLE = {
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
     "grid.color": "#dddddd",
-    "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "spacy-elmo",
     "hatch.linewidth": 0.6,
@@ -67,7 +67,7 @@ def lines_by_layer(
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0), max(high, 0.05))
     axes.axhline(0.0, color="#888888", linewidth=0.8)
-    axes.legend()
+    axes.legend(frameon=False)
     add_note(figure, note)
     return figure
 
@@ -93,7 +93,7 @@ def grouped_bars(
     axes.set(title=title, ylabel=y_label)
     axes.set_xticks(range(len(groups)), groups)
     if len(series) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     add_note(figure, note)
     return figure
 
@@ -115,3 +115,34 @@ def _shade(i: int) -> str:
     """Bars' colours, from light to dark."""
     shades = ("#F0F0F0", "#56B4E9", "#E69F00", "#009E73", "#D55E00", "#0072B2", "#CC79A7")
     return shades[i % len(shades)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Values of each group, and levels to compare them with, by name."""
+
+    title: str
+    values: Sequence[float]
+    y_label: str
+    baselines: Mapping[str, float] = field(default_factory=dict)
+
+
+def points(groups: Sequence[str], panels: Sequence[Panel], *, note: str = "") -> "Figure":
+    """A marker a group, panels side by side, each on the scale of its values: for differences that bars
+    from zero would hide.
+    """
+    width = max(3.6, 0.45 * len(groups) + 1.6)
+    figure, all_axes = new_figure(width=width, columns=len(panels))
+    for axes, panel in zip(all_axes, panels, strict=True):
+        axes.plot(range(len(groups)), panel.values, "o", color=COLOURS[0], markersize=6)
+        for i, (label, level) in enumerate(panel.baselines.items()):
+            axes.axhline(
+                level, label=label, color="#555555", linewidth=1.0, linestyle=DASHES[i + 1]
+            )
+        axes.set(title=panel.title, ylabel=panel.y_label)
+        axes.set_xticks(range(len(groups)), groups, rotation=40, ha="right", rotation_mode="anchor")
+        axes.margins(x=0.08, y=0.15)
+        if panel.baselines:
+            axes.legend(fontsize=8, frameon=False)
+    add_note(figure, note)
+    return figure

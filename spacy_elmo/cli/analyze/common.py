@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,17 @@ def counted(docs: Iterable["Doc"], what: str, total: int | None = None) -> Itera
             n_tokens += len(doc)
             bar.set_postfix_str(f"{n_tokens:,} tokens", refresh=False)
             bar.update()
+
+
+def progress(what: str, unit: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Wraps anything that is iterated over in a progress bar on stderr."""
+
+    def watch(items: Iterable[Any]) -> Iterator[Any]:
+        from tqdm import tqdm
+
+        yield from tqdm(items, desc=what, unit=unit, dynamic_ncols=True)
+
+    return watch
 
 
 def open_pipeline(name: str, lang: str) -> "Language":

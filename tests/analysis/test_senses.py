@@ -1,0 +1,196 @@
+"""Senses by nearest neighbour, against a plain count and plain cosines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.cli import app
+from spacy.language import Language
+from typer.testing import CliRunner, Result
+
+pytest.importorskip("scipy")
+
+import spacy_elmo.cli  # noqa: F401
+from spacy_elmo.analysis.corpus import CorpusError
+from spacy_elmo.analysis.layers import layer_reader
+from spacy_elmo.analysis.sense_mix import learn_sense_mix
+from spacy_elmo.analysis.senses import (
+    Inventory,
+    draw_sentences,
+    evaluate_senses,
+    learn_senses,
+    read_senses,
+)
+
+RNG = np.random.default_rng(0)
+PLAY = ("play", "NOUN")
+
+
+def planted(n: int = 200, known_at: int = 2) -> Inventory:
+    """A word of two senses; one of three layers tells them apart."""
+    inventory = Inventory()
+    for i in range(n):
+        sense = "game" if i % 2 else "theatre"
+        vectors = RNG.normal(size=(3, 8)).astype("f")
+        vectors[known_at, 0] += 4 if sense == "game" else -4
+        inventory.add(PLAY, sense, vectors)
+        inventory.sample.append((PLAY, sense, vectors))
+        inventory.instances += 1
+    return inventory
+
+
+def test_nearest_mean_wins() -> None:
+    inventory = planted()
+    game = np.zeros((3, 8))
+    game[2, 0] = 1
+    top = np.array([0.0, 0.0, 1.0])
+    assert inventory.nearest(PLAY, game, top) == "game"
+    assert inventory.nearest(PLAY, -game, top) == "theatre"
+    assert inventory.nearest(("go", "VERB"), game, top) is None
+
+
+def test_nearest_is_that_of_plain_cosines() -> None:
+    inventory = Inventory()
+    for i in range(60):
+        inventory.add(PLAY, f"s{i % 5}", RNG.normal(size=(3, 4)).astype("f"))
+    weights = np.array([0.2, 0.5, 0.3])
+    for _ in range(20):
+        x = RNG.normal(size=(3, 4))
+        mixed = sum(w * layer for w, layer in zip(weights, x, strict=True))
+        best, best_cosine = "", -2.0
+        for name, sense in inventory.words[PLAY].items():
+            mean = sum(
+                w * layer for w, layer in zip(weights, sense.total / sense.count, strict=True)
+            )
+            cosine = mixed @ mean / (np.linalg.norm(mixed) * np.linalg.norm(mean))
+            if cosine > best_cosine:
+                best, best_cosine = name, cosine
+        assert inventory.nearest(PLAY, x, weights) == best
+
+
+def test_most_frequent_sense() -> None:
+    inventory = Inventory()
+    for sense in ["b", "a", "b", "a", "c"]:
+        inventory.add(PLAY, sense, np.ones((1, 2)))
+    assert inventory.most_frequent(PLAY) == "a"  # of a and b the first
+    assert inventory.most_frequent(("go", "VERB")) is None
+
+
+def test_learned_mix_finds_the_layer_that_knows() -> None:
+    for known_at in (0, 2):
+        mix = learn_sense_mix(planted(known_at=known_at))
+        assert mix.sum() == pytest.approx(1)
+        assert mix.argmax() == known_at and mix[known_at] > 0.6
+
+
+def test_learned_mix_without_examples_is_uniform() -> None:
+    inventory = Inventory()
+    inventory.add(PLAY, "only", np.ones((3, 2)))
+    inventory.sample.append((PLAY, "only", np.ones((3, 2))))
+    np.testing.assert_allclose(learn_sense_mix(inventory), 1 / 3)
+
+
+LINES = [
+    {"tokens": ["a", "play"], "senses": [[1, "play", "NOUN", "theatre"]]},
+    {"tokens": ["the", "play"], "senses": [[1, "play", "NOUN", "game"]]},
+    {"tokens": ["a", "good", "play"], "senses": [[2, "play", "NOUN", "theatre"]]},
+    {"tokens": ["they", "go"], "senses": [[1, "go", "VERB", "move"]]},
+]
+TEST = [
+    {"tokens": ["a", "play"], "senses": [[1, "play", "NOUN", "theatre"]]},
+    {"tokens": ["to", "go"], "senses": [[1, "go", "VERB", "move"]]},
+    {"tokens": ["to", "sing"], "senses": [[1, "sing", "VERB", "sound"]]},
+    {"tokens": ["the", "play"], "senses": [[1, "play", "NOUN", "new"]]},
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    for name, lines in (("train.jsonl", LINES), ("test.jsonl", TEST)):
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    return tmp_path / "train.jsonl", tmp_path / "test.jsonl"
+
+
+@pytest.fixture(scope="module")
+def nlp(bilm_dir: Path) -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
+    return nlp
+
+
+def test_study_counts(nlp: Language, files: tuple[Path, Path]) -> None:
+    """Of 4 instances 3 are of words seen, 2 of a word seen with two senses; one sense is new."""
+    reader = layer_reader(nlp)
+    inventory = learn_senses(reader, read_senses(files[0], nlp))
+    study = evaluate_senses(reader, inventory, read_senses(files[1], nlp), learn_sense_mix)
+    assert (study.train, study.test, study.seen, study.ambiguous) == (4, 4, 3, 2)
+    first = study.rows[0]
+    assert (first.name, first.total) == ("most frequent sense", 0.5)
+    assert first.seen == pytest.approx(2 / 3) and first.ambiguous == 0.5
+    assert len(study.rows) == 1 + 3 + 2
+    assert study.rows[2].ambiguous == 0.5  # the same sentence is nearest to itself
+
+
+def test_sample_is_bounded(nlp: Language, files: tuple[Path, Path]) -> None:
+    many = [pair for _ in range(20) for pair in read_senses(files[0], nlp)]
+    inventory = learn_senses(layer_reader(nlp), many, sample=10)
+    assert len(inventory.sample) == 10 and inventory.instances == 80
+
+
+def test_sentences_are_drawn_evenly(nlp: Language, files: tuple[Path, Path]) -> None:
+    def read() -> list:
+        return [(doc, [i]) for i in range(200) for doc, _ in read_senses(files[0], nlp)][:200]
+
+    assert len(list(draw_sentences(read, None, 0))) == 200
+    drawn = [each for _, (each,) in draw_sentences(read, 225, 0)]
+    assert 60 < len(drawn) < 140
+    assert drawn != [each for _, (each,) in draw_sentences(read, 225, 1)]
+
+
+def test_other_files_are_refused(nlp: Language, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"is not a \.jsonl file"):
+        next(read_senses(tmp_path / "senses.txt", nlp))
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"tokens": ["a"]}')
+    with pytest.raises(CorpusError, match=r"Line 1 of .* no tokens with senses \(KeyError"):
+        next(read_senses(path, nlp))
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["elmo", "analyze", "probe", *map(str, arguments)])
+
+
+def test_sense_command(bilm_dir: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    result = run(bilm_dir, files[0], "--test", files[1], "--task", "sense", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "most frequent sense" in result.output
+    assert json.loads((out / "probe-sense.json").read_text())["ambiguous"] == 2
+    names = {path.name for path in out.iterdir()}
+    assert names == {f"probe-sense.{kind}" for kind in ("json", "csv", "svg", "png")}
+
+
+def test_tag_command(bilm_dir: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    lines = []
+    for i in range(30):
+        for k, (word, tag) in enumerate(
+            [("the", "DT"), (f"dog{i % 7}", "NN"), ("ran", "VB")], start=1
+        ):
+            lines.append(f"{k}\t{word}\t_\tX\t{tag}\t_\t0\t_\t_\t_")
+        lines.append("")
+    path = tmp_path / "data.conllu"
+    path.write_text("\n".join(lines))
+    out = tmp_path / "out"
+    result = run(bilm_dir, path, "--test", path, "-o", out, "--max-words", 60)
+    assert result.exit_code == 0, result.output
+    study = json.loads((out / "probe-tag.json").read_text())
+    assert (study["labels"], study["train"]) == (3, 60)
+    assert 15 < study["test"] <= 30
+    assert study["rows"][0]["accuracy"] > 0.9
+    result = run(bilm_dir, path, "--test", path, "--label", "ner")
+    assert result.exit_code == 1
+    assert "no label 'ner'" in " ".join(result.output.split())

@@ -12,4 +12,4 @@ analyze_cli = typer.Typer(
 )
 elmo_cli.add_typer(analyze_cli)
 
-from . import geometry, probe  # noqa: E402, F401  (they add their commands)
+from . import geometry, neighbours, probe  # noqa: E402, F401  (they add their commands)

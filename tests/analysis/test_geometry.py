@@ -70,7 +70,7 @@ def test_one_direction_and_noise() -> None:
     """n vectors d + noise, both of squared length 1: half of all variance lies along d, and a pair's
     cosine is 1/2.
     """
-    n, width = 2000, 500
+    n, width = 1200, 400
     noise = RNG.normal(size=(1, n, width)) / np.sqrt(width)
     noise[..., 0] = 0
     X = noise + np.eye(width)[0]

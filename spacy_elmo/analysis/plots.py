@@ -65,7 +65,7 @@ def lines_by_layer(
     axes.set(title=title, xlabel="Layer (0: tokens)", ylabel=y_label)
     axes.xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
     low, high = axes.get_ylim()
-    axes.set_ylim(min(low, 0.0), max(high, 0.05))
+    axes.set_ylim(min(low, 0.0), max(high, 0.05) * 1.05)
     axes.axhline(0.0, color="#888888", linewidth=0.8)
     axes.legend(frameon=False)
     add_note(figure, note)

@@ -40,7 +40,13 @@ def test_table_files_and_pictures(bilm_dir: Path, text: Path, tmp_path: Path) ->
     assert {row["word"] for row in rows} >= {"cat", "saw", "The"}
     assert float(rows[0]["self_similarity_0"]) == pytest.approx(1)
     pictures = {path.name for path in out.glob("*.*g")}
-    names = ("anisotropy", "self-similarity", "intra-sentence", "explained-variance")
+    names = (
+        "anisotropy",
+        "self-similarity",
+        "intra-sentence",
+        "explained-variance",
+        "published-variance",
+    )
     assert pictures == {f"geometry-{n}.{kind}" for n in names for kind in ("svg", "png")}
     other = tmp_path / "other"
     compared = run(

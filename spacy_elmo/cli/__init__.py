@@ -13,3 +13,5 @@ elmo_cli = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(elmo_cli)
+
+from . import pretrain  # noqa: E402, F401  (registers its command)

@@ -1,0 +1,75 @@
+"""`python -m spacy elmo pretrain`: raw text -> biLM."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import typer
+from wasabi import msg
+
+from . import elmo_cli
+
+
+@elmo_cli.command(
+    "pretrain",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def pretrain_cli(
+    ctx: typer.Context,
+    config_path: Path = typer.Argument(
+        ..., help="Config with the sections [paths], [system], [corpora], [bilm], [pretraining]."
+    ),
+    output: Path = typer.Option(
+        ...,
+        "--output",
+        "-o",
+        help="Directory of the biLM. Where it holds a run's checkpoint, that run goes on.",
+    ),
+) -> None:
+    """Pretrain a biLM on raw text.
+
+    Config values are overridden as in `spacy train`: --paths.raw_text 'corpus/*.txt.xz'
+    --paths.dev_text dev.txt.xz --pretraining.max_steps 1000.
+
+    The directory holds the best model so far by held-out perplexity (`name = DIR` takes it), under
+    `last` the last one, and a checkpoint. Ctrl-C or SIGTERM finish the step, write the checkpoint and
+    end; the same command goes on from there, as if it had never stopped.
+    """
+    from spacy.cli._util import parse_config_overrides, show_validation_error
+    from spacy.util import load_config
+
+    from ..pretraining.config import resolve
+    from ..pretraining.errors import PretrainingError
+    from ..pretraining.setup import make_trainer
+
+    if not config_path.is_file():
+        msg.fail(f"No config at {config_path}: expected a file such as config.cfg.", exits=1)
+    overrides = parse_config_overrides(ctx.args)
+    try:
+        with show_validation_error(config_path):
+            config = load_config(config_path, overrides=overrides, interpolate=False)
+            run = resolve(config)
+        trainer = make_trainer(run, output)
+    except PretrainingError as error:
+        msg.fail(str(error), exits=1)
+    counts = trainer.counts
+    msg.info(
+        f"{counts.tokens:,} tokens in {counts.sentences:,} sentences; the output layer knows "
+        f"{len(trainer.vocabulary):,} words, {counts.coverage:.2%} of the tokens"
+    )
+    config.to_disk(output / "config.cfg")
+    if trainer.step:
+        msg.info(f"Going on after step {trainer.step:,}")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: trainer.stop())
+    log = run.logger(trainer.step)
+    try:
+        for progress in trainer.run():
+            log(progress)
+    except PretrainingError as error:
+        msg.fail(str(error), exits=1)
+    if trainer.step < run.settings.max_steps:
+        msg.warn(f"Stopped after step {trainer.step:,}: the same command goes on from there")
+        raise typer.Exit(130)
+    best: dict[str, Any] = min(trainer.history, key=lambda entry: entry["mean"])
+    msg.good(f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}: {output}")

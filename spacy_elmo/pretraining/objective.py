@@ -1,0 +1,101 @@
+"""The biLM's objective: forward and backward log likelihood together (Peters et al. 2018, 3.1)."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..bilm.characters import encode_boundaries, encode_words
+from ..bilm.embedder import CHAR_CNN_WORDS
+from ..bilm.lstm import LSTMStack, LSTMState
+from ..bilm.model import BiLM, BiLMState
+from .softmax import Candidates, OutputLayer
+from .windows import Direction, TextWindow
+
+
+class Losses(NamedTuple):
+    """Negative log likelihoods, summed over a window, in nats, and the positions of a direction."""
+
+    forward: Tensor
+    backward: Tensor
+    positions: int
+
+
+class LanguageModel(nn.Module):
+    """A biLM and the output layer that both of its directions share.
+
+    dropout (float): In training mode, on each LSTM layer's input and on the top layer's output.
+    """
+
+    def __init__(self, bilm: BiLM, output: OutputLayer, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.bilm = bilm
+        self.output = output
+        self.dropout = dropout
+
+    def forward(
+        self, window: TextWindow, state: BiLMState, candidates: Candidates | None = None
+    ) -> tuple[Losses, BiLMState]:
+        """The loss of a window that every stream fills, from a state; the states after it."""
+        table = self.token_vectors(window.words)
+        losses, states = [], []
+        for stack, direction, before in self._sides(window, state):
+            hidden, after = self._read(stack, table, direction, window.resets, before)
+            hidden = functional.dropout(hidden, self.dropout, self.training)
+            losses.append(self.output.loss(hidden, direction.targets.flatten(), candidates))
+            states.append(after)
+        return Losses(*losses, window.forward.targets.numel()), BiLMState(*states)
+
+    @torch.no_grad()
+    def score(self, window: TextWindow, state: BiLMState) -> tuple[Losses, BiLMState]:
+        """As forward, by the full softmax; streams may have ended."""
+        table = self.token_vectors(window.words)
+        losses, states = [], []
+        for stack, direction, before in self._sides(window, state):
+            hidden, after = self._read(stack, table, direction, window.resets, before)
+            targets = direction.targets.flatten()
+            read = targets >= 0
+            nll = self.output.negative_log_likelihood(hidden[read], targets[read])
+            losses.append(nll.double().sum())
+            states.append(after)
+        return Losses(*losses, int(read.sum())), BiLMState(*states)
+
+    def token_vectors(self, words: list[str]) -> Tensor:
+        """Of the boundaries and of distinct words, short ones first so that blocks of them are cropped.
+
+        *Shape:* (2 + words, projection_dim).
+        """
+        size = self.bilm.config.max_characters
+        ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
+        blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
+        return torch.cat([self.bilm.encode_words(block) for block in blocks]).float()
+
+    def _sides(
+        self, window: TextWindow, state: BiLMState
+    ) -> list[tuple[LSTMStack, Direction, LSTMState]]:
+        return [
+            (self.bilm.forward_lm, window.forward, state.forward),
+            (self.bilm.backward_lm, window.backward, state.backward),
+        ]
+
+    def _read(
+        self,
+        stack: LSTMStack,
+        table: Tensor,
+        direction: Direction,
+        resets: list[Tensor | None],
+        state: LSTMState,
+    ) -> tuple[Tensor, LSTMState]:
+        """The top layer's output. *Shape:* (steps * streams, projection_dim)."""
+        steps, streams = direction.inputs.shape
+        # Its gradient is a dense sum over rows, which indexing would scatter one by one.
+        inputs = functional.embedding(direction.inputs.flatten(), table)
+        outputs, state = stack(inputs, [streams] * steps, state, resets, self.dropout)
+        return outputs[-1], state
+
+
+def detach(state: BiLMState) -> BiLMState:
+    """Cut the graph between two windows: back-propagation through time is truncated here."""
+    return BiLMState(*(LSTMState(s.hidden.detach(), s.cell.detach()) for s in state))

@@ -50,16 +50,24 @@ class LanguageModel(nn.Module):
 
     @torch.no_grad()
     def score(self, window: TextWindow, state: BiLMState) -> tuple[Losses, BiLMState]:
-        """As forward, by the full softmax; streams may have ended."""
+        """As forward, by the full softmax; streams may have ended, which are left out."""
         table = self.token_vectors(window.words)
+        running = window.forward.targets[0] >= 0
+        place = running.cumsum(0) - 1
+        resets = [None if reset is None else place[reset] for reset in window.resets]
         losses, states = [], []
         for stack, direction, before in self._sides(window, state):
-            hidden, after = self._read(stack, table, direction, window.resets, before)
-            targets = direction.targets.flatten()
+            short = LSTMState(before.hidden[:, running], before.cell[:, running])
+            targets = direction.targets[:, running].flatten()
+            inputs = Direction(direction.inputs[:, running], direction.targets)
+            hidden, after = self._read(stack, table, inputs, resets, short)
             read = targets >= 0
             nll = self.output.negative_log_likelihood(hidden[read], targets[read])
             losses.append(nll.double().sum())
-            states.append(after)
+            at = running.nonzero().squeeze(1)
+            # Copies: both directions' zero states are the same tensors.
+            kept = (old.index_copy(1, at, new) for old, new in zip(before, after, strict=True))
+            states.append(LSTMState(*kept))
         return Losses(*losses, int(read.sum())), BiLMState(*states)
 
     def token_vectors(self, words: list[str]) -> Tensor:

@@ -78,7 +78,9 @@ class LanguageModel(nn.Module):
         size = self.bilm.config.max_characters
         ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
         blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
-        return torch.cat([self.bilm.encode_words(block) for block in blocks]).float()
+        vectors = torch.cat([self.bilm.encode_words(block) for block in blocks])
+        # Under autocast they come in its precision, the LSTMs' gates want the weights' own.
+        return vectors.to(self.output.weight.dtype)
 
     def _sides(
         self, window: TextWindow, state: BiLMState

@@ -14,4 +14,4 @@ elmo_cli = typer.Typer(
 )
 app.add_typer(elmo_cli)
 
-from . import pretrain  # noqa: E402, F401  (registers its command)
+from . import evaluate, pretrain  # noqa: E402, F401  (they register their commands)

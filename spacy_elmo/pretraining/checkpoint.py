@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from ..bilm.formats import native
 from ..bilm.formats.files import write_atomically
+from ..bilm.loading import find, load_bilm
 from .errors import PretrainingError
 from .objective import LanguageModel
 from .softmax import OutputLayer
@@ -101,3 +102,11 @@ def read_output_layer(directory: Path, projection_dim: int) -> tuple[OutputLayer
             f"{path} is not the output layer of this biLM and its {len(vocabulary)} words ({error})."
         ) from None
     return output, vocabulary
+
+
+def read_language_model(name_or_path: str | Path) -> tuple[LanguageModel, Vocabulary]:
+    """Load a biLM together with its output layer, in evaluation mode."""
+    bilm = load_bilm(name_or_path)
+    directory = find(name_or_path).files[0].parent
+    output, vocabulary = read_output_layer(directory, bilm.config.projection_dim)
+    return LanguageModel(bilm, output).eval(), vocabulary

@@ -1,7 +1,7 @@
 """Held-out perplexity by the full softmax."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from .windows import TextWindows
 # Changes nothing but speed and memory: each document has a stream to itself while it is read.
 N_STREAMS, STEPS = 64, 20
 
-PROTOCOL = {
-    "document": "each document starts from the zero state, which its sentences carry on",
+# Where the LSTM states may become zero, in words. Carrying them from document to document would make
+# the numbers depend on how documents are spread over streams.
+RESETS = {
+    "document": "each document starts from the zero state and its sentences carry the state on",
     "sentence": "each sentence starts from the zero state",
-    "never": "documents follow each other in {n} streams that carry the state on",
 }
 
 
@@ -48,7 +49,7 @@ class Perplexity:
             f"Full softmax over {self.vocabulary_size} words, perplexity per prediction: the "
             f"{self.tokens} tokens and one boundary for each of the {self.sentences} sentences; "
             f"{self.unknown} tokens ({self.oov_rate:.2%}) are out of the vocabulary and count as "
-            f"<UNK>; {PROTOCOL[self.reset].format(n=N_STREAMS)}."
+            f"<UNK>; {RESETS[self.reset]}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,14 +63,12 @@ def evaluate(
     *,
     reset: str = "document",
 ) -> Perplexity:
-    """Read a text once. The model is in evaluation mode meanwhile; float32 on every device.
+    """Read a text once, in float32; the model is in evaluation mode meanwhile.
 
-    reset: Where the LSTM states become zero, as TextWindows takes it.
+    reset: Where the LSTM states become zero, a key of RESETS.
     """
     counter = _Counted(documents, vocabulary)
-    windows = TextWindows(
-        iter(counter), vocabulary, n_streams=N_STREAMS, steps=STEPS, reset=reset
-    )
+    windows = TextWindows(iter(counter), vocabulary, n_streams=N_STREAMS, steps=STEPS, reset=reset)
     forward = backward = 0.0
     positions = 0
     training = model.training
@@ -103,7 +102,7 @@ class _Counted:
         self.vocabulary = vocabulary
         self.sentences = self.tokens = self.unknown = 0
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Document]:
         for document in self.documents:
             for sentence in document:
                 self.sentences += 1

@@ -202,7 +202,13 @@ class Trainer:
         return float(loss.detach())
 
     def _evaluate(self) -> tuple[Perplexity, bool]:
-        perplexity = evaluate(self.model, self.dev, self.vocabulary, reset=self.settings.reset)
+        reset = self.settings.reset
+        perplexity = evaluate(
+            self.model,
+            self.dev,
+            self.vocabulary,
+            reset="document" if reset == "never" else reset,
+        )
         best = min((entry["mean"] for entry in self.history), default=float("inf"))
         self.history.append(
             {"step": self.step, "words": self.words, "epoch": self._epoch(), **perplexity.to_dict()}

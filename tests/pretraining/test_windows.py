@@ -34,9 +34,7 @@ def read(windows: TextWindows) -> tuple[list[list[tuple]], int]:
                 for side in (window.forward, window.backward):
                     target = int(side.targets[step, row])
                     position.append(names[int(side.inputs[step, row])])
-                    position.append(
-                        None if target == NO_TARGET else VOCABULARY.words[target]
-                    )
+                    position.append(None if target == NO_TARGET else VOCABULARY.words[target])
                 if position[2] is not None:
                     streams[row].append(tuple(position))
                 else:
@@ -86,9 +84,7 @@ def test_every_position_once_and_in_order(n_streams: int, steps: int, reset: str
 
 def test_words_are_distinct_and_short_ones_first() -> None:
     documents = [[["ccc", "a", "bb", "a", "z"]]]
-    window = next(
-        TextWindows(iter(documents), VOCABULARY, n_streams=1, steps=9, reset="document")
-    )
+    window = next(TextWindows(iter(documents), VOCABULARY, n_streams=1, steps=9, reset="document"))
     assert window.words == ["a", "z", "bb", "ccc"]
 
 

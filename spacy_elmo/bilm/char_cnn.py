@@ -58,6 +58,8 @@ class CharCNN(nn.Module):
         """As bilm-tf; the highway layers have done theirs."""
         nn.init.uniform_(self.embedding.weight, -1.0, 1.0)
         for convolve, (width, _) in zip(self.convolutions, config.filters, strict=True):
+            assert isinstance(convolve, nn.Conv1d)
+            assert convolve.bias is not None
             if config.activation == "relu":
                 nn.init.uniform_(convolve.weight, -0.05, 0.05)
             else:

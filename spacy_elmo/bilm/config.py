@@ -1,7 +1,7 @@
 """The sizes and switches of a biLM, and their published form, options.json."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from .characters import N_CHARACTERS
@@ -9,6 +9,7 @@ from .errors import BiLMError
 
 ACTIVATIONS = ("relu", "tanh")
 REMEDY = "use the options.json that was published with these weights"
+OUR_REMEDY = "use the config.json that was saved with these weights"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,9 @@ class BiLMConfig:
     skip_connections: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("char_dim", "projection_dim", "cell_dim", "n_layers", "n_characters"):
+        for name in ("char_dim", "projection_dim", "cell_dim", "n_layers"):
             _check_int(name, getattr(self, name), at_least=1)
+        _check_int("n_characters", self.n_characters, at_least=N_CHARACTERS)
         _check_int("n_highway", self.n_highway, at_least=0)
         _check_int("max_characters", self.max_characters, at_least=3)
         for name in ("cell_clip", "projection_clip"):
@@ -55,6 +57,10 @@ class BiLMConfig:
         _check_filters(self.filters, self.max_characters)
         if self.activation not in ACTIVATIONS:
             raise BiLMError(f"activation is {self.activation!r}, expected one of {ACTIVATIONS}.")
+        if not isinstance(self.skip_connections, bool):
+            raise BiLMError(
+                f"skip_connections is {self.skip_connections!r}, expected true or false."
+            )
 
     @property
     def n_filters(self) -> int:
@@ -82,12 +88,15 @@ class BiLMConfig:
     def from_dict(cls, values: Mapping[str, Any], source: str) -> "BiLMConfig":
         """Build from the output of to_dict, as read back from JSON; source names it in errors."""
         known = {field.name for field in fields(cls)}
+        for field in fields(cls):
+            if field.default is MISSING and field.name not in values:
+                raise BiLMError(f"{source} lacks the field '{field.name}'; {OUR_REMEDY}.")
         if unknown := sorted(set(values) - known):
             raise BiLMError(
                 f"{source} has the unknown key {unknown[0]!r}, expected only {sorted(known)}: "
                 "it was written by another version of spacy-elmo, upgrade to read it."
             )
-        return _build(dict(values), source, dict(zip(known, known, strict=True)))
+        return _build(dict(values), source, {}, OUR_REMEDY)
 
     @classmethod
     def from_options(cls, options: object, source: str) -> "BiLMConfig":
@@ -104,7 +113,8 @@ class BiLMConfig:
                 f"(bytes, boundaries, padding, and a mask row that readers add); {REMEDY}."
             )
         values["n_characters"] = N_CHARACTERS
-        return _build(values, source, {name: ".".join(path) for name, path in OPTION_PATHS.items()})
+        names = {name: ".".join(path) for name, path in OPTION_PATHS.items()}
+        return _build(values, source, names, REMEDY)
 
     def to_options(self) -> dict[str, Any]:
         """The published form; n_characters counts the mask row that readers add."""
@@ -158,16 +168,16 @@ def _lookup(options: object, path: tuple[str, ...], source: str) -> Any:
     return place
 
 
-def _build(values: dict[str, Any], source: str, names: dict[str, str]) -> BiLMConfig:
+def _build(values: dict[str, Any], source: str, names: dict[str, str], remedy: str) -> BiLMConfig:
+    """names: What the source calls a field, where it is not the field's own name."""
+    if isinstance(values["filters"], list):
+        pairs = values["filters"]
+        values["filters"] = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
     try:
-        if isinstance(values.get("filters"), list):
-            values["filters"] = tuple(tuple(pair) for pair in values["filters"])
         return BiLMConfig(**values)
     except BiLMError as error:
-        field, _, rest = str(error).partition(" ")
-        raise BiLMError(f"{source}: {names.get(field, field)} {rest}") from None
-    except TypeError as error:
-        raise BiLMError(f"{source} does not describe a biLM ({error}); {REMEDY}.") from None
+        field, _, rest = str(error).removesuffix(".").partition(" ")
+        raise BiLMError(f"{source}: {names.get(field, field)} {rest}; {remedy}.") from None
 
 
 def _check_int(name: str, value: object, *, at_least: int) -> None:
@@ -178,7 +188,7 @@ def _check_int(name: str, value: object, *, at_least: int) -> None:
 def _check_clip(name: str, value: object) -> None:
     if value is None:
         return
-    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
         raise BiLMError(f"{name} is {value!r}, expected a number above 0, or null.")
 
 

@@ -85,7 +85,9 @@ class Embedder:
         _spare_threads_of_a_fork()
         device = self.bilm.device
         # Rows of the table of token vectors: <S>, </S>, then each distinct word.
-        rows = {word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s), 2)}
+        rows = {
+            word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s), 2)
+        }
         lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
         index = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
         for row, sentence in zip(index, sentences, strict=True):

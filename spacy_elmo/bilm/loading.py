@@ -19,10 +19,14 @@ EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a biLM was found: its layout in words, its files, and how it is read."""
+    """Where a biLM was found: its layout in words, its files, and how it is read.
+
+    inspect: Checks it without loading tensors. read: Loads it. Both raise BiLMError.
+    """
 
     layout: str
     files: tuple[Path, ...]
+    inspect: Callable[[], BiLMConfig]
     read: Callable[[], tuple[BiLMConfig, dict[str, Tensor]]]
 
 
@@ -47,7 +51,7 @@ def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
 def find(name_or_path: str | Path) -> Source:
     """Tell the layout of a biLM from its files. Raises BiLMError where it is none that is known."""
     path = _resolve(name_or_path)
-    if path.is_file():
+    if not path.is_dir():
         if hdf5.is_weights(path):
             return _hdf5(path.parent, path)
         if path.name == native.WEIGHTS:
@@ -61,18 +65,20 @@ def find(name_or_path: str | Path) -> Source:
     if weights:
         names = ", ".join(file.name for file in weights)
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
+    if inside := sorted(path.glob("*/bilm")):
+        raise BiLMError(f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that.")
     found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
     raise BiLMError(f"{path} is not a biLM: expected {EXPECTED}, found {found}.")
 
 
 def _resolve(name_or_path: str | Path) -> Path:
+    packaged = sorted(p for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
+    known = {path.name: path for path in packaged}
+    if str(name_or_path) in known:
+        return known[str(name_or_path)]
     path = Path(name_or_path)
-    packaged = PACKAGED / path
-    if len(path.parts) == 1 and packaged.is_dir():
-        return packaged
     if path.exists():
         return path
-    known = sorted(p.name for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
         + (f" or a packaged model's name ({', '.join(known)})." if known else ".")
@@ -87,13 +93,19 @@ def _native(directory: Path) -> Source:
         what = f"a model of type {kind!r}" if kind else "another model"
         raise BiLMError(f"{path} describes {what}, not a biLM: expected {EXPECTED}.")
     files = (path, directory / native.WEIGHTS)
-    return Source("config.json + weights.safetensors", files, lambda: native.read(directory))
+    return Source(
+        "config.json + weights.safetensors",
+        files,
+        lambda: native.inspect(directory),
+        lambda: native.read(directory),
+    )
 
 
 def _hdf5(directory: Path, weights: Path) -> Source:
-    options = [directory / "options.json"]
-    if not options[0].is_file():
-        options = sorted(directory.glob("*options.json"))
+    # Several models in one directory are told apart by what stands before "weights.hdf5".
+    partner = directory / weights.name.replace("weights.hdf5", "options.json")
+    named = [p for p in (partner, directory / "options.json") if p != weights and p.is_file()]
+    options = named[:1] or sorted(directory.glob("*options.json"))
     if len(options) != 1:
         names = ", ".join(path.name for path in options) or "none"
         raise BiLMError(
@@ -103,5 +115,6 @@ def _hdf5(directory: Path, weights: Path) -> Source:
     return Source(
         "options.json + weights.hdf5",
         (options[0], weights),
+        lambda: hdf5.inspect(options[0], weights),
         lambda: hdf5.read(options[0], weights),
     )

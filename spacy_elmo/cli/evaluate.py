@@ -2,9 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Optional
 
-import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from . import elmo_cli
@@ -12,30 +11,30 @@ from . import elmo_cli
 
 @elmo_cli.command("evaluate")
 def evaluate_cli(
-    model: str = typer.Argument(
+    model: str = Arg(
         ..., help="A biLM with its output layer: a directory that `spacy elmo pretrain` wrote."
     ),
-    text: list[str] = typer.Argument(
+    text: list[str] = Arg(
         ..., help="Held-out text (plain, .gz, .xz or .jsonl), or quoted patterns of such files."
     ),
-    lang: Optional[str] = typer.Option(  # noqa: UP007, UP045  (typer reads it at run time)
+    lang: str | None = Opt(
         None,
         "--lang",
         "-l",
         help="The text is not tokenised: use the tokenizer and sentencizer of this language. "
         "Default: one sentence a line, its tokens separated by spaces.",
     ),
-    reset: str = typer.Option(
+    reset: str = Opt(
         "document",
         "--reset",
         "-r",
         help="Where the LSTMs start from zero: at each 'document', or at each 'sentence', as the "
         "component reads by default.",
     ),
-    output: Optional[Path] = typer.Option(  # noqa: UP007, UP045
+    output: Path | None = Opt(
         None, "--output", "-o", help="Also write the numbers to this JSON file."
     ),
-    threads: int = typer.Option(
+    threads: int = Opt(
         0, "--threads", "-t", help="Of PyTorch on the CPU; 0: as PyTorch finds them."
     ),
 ) -> None:

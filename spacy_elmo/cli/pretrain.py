@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from . import elmo_cli
@@ -16,10 +17,10 @@ from . import elmo_cli
 )
 def pretrain_cli(
     ctx: typer.Context,
-    config_path: Path = typer.Argument(
+    config_path: Path = Arg(
         ..., help="Config with the sections [paths], [system], [corpora], [bilm], [pretraining]."
     ),
-    output: Path = typer.Option(
+    output: Path = Opt(
         ...,
         "--output",
         "-o",

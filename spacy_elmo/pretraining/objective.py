@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
             hidden = functional.dropout(hidden, self.dropout, self.training)
             losses.append(self.output.loss(hidden, direction.targets.flatten(), candidates))
             states.append(after)
-        return Losses(*losses, window.forward.targets.numel()), BiLMState(*states)
+        return Losses(losses[0], losses[1], window.forward.targets.numel()), BiLMState(*states)
 
     @torch.no_grad()
     def score(self, window: TextWindow, state: BiLMState) -> tuple[Losses, BiLMState]:
@@ -68,7 +68,7 @@ class LanguageModel(nn.Module):
             # Copies: both directions' zero states are the same tensors.
             kept = (old.index_copy(1, at, new) for old, new in zip(before, after, strict=True))
             states.append(LSTMState(*kept))
-        return Losses(*losses, int(read.sum())), BiLMState(*states)
+        return Losses(losses[0], losses[1], int(read.sum())), BiLMState(*states)
 
     def token_vectors(self, words: list[str]) -> Tensor:
         """Of the boundaries and of distinct words, short ones first so that blocks of them are cropped.

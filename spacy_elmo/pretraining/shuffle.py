@@ -29,6 +29,9 @@ class ShuffledDocuments(Iterator[Document]):
         self._buffer: list[Document] = []
         self._waiting = 0
         self.epoch = -1
+        self._order: list[int] = []
+        self._taken = 0
+        self._source: Iterator[Document] = iter(())
         self._next_epoch()
 
     def __next__(self) -> Document:
@@ -76,9 +79,9 @@ class ShuffledDocuments(Iterator[Document]):
 
     def _next_epoch(self) -> None:
         self.epoch += 1
-        self._order: list[int] = self._random.permutation(len(self.corpus.files)).tolist()
+        self._order = self._random.permutation(len(self.corpus.files)).tolist()
         self._taken = 0
-        self._source: Iterator[Document] = self._chunks()
+        self._source = self._chunks()
 
     def _chunks(self) -> Iterator[Document]:
         for place in self._order:

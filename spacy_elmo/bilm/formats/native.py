@@ -1,6 +1,8 @@
 """config.json + weights.safetensors: the layout of this package."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,34 +33,47 @@ def config_to_json(config: BiLMConfig) -> dict[str, Any]:
 def config_from_json(parsed: object, source: str) -> BiLMConfig:
     """Raises BiLMError where parsed is not a config of this layout."""
     if not isinstance(parsed, dict) or not is_config(parsed):
-        raise BiLMError(f"{source} does not describe a biLM: expected \"layout\": \"{LAYOUT}\".")
+        raise BiLMError(f'{source} does not describe a biLM: expected "layout": "{LAYOUT}".')
     return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
 
 
-def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
-    """Read a biLM. Raises BiLMError that names the file, the tensor, and what was expected."""
+def inspect(directory: Path) -> BiLMConfig:
+    """Check the config, and every tensor's shape, without loading any.
+
+    Raises BiLMError that names the file, the tensor, what was expected and what was found.
+    """
     config = config_from_json(read_json(directory / CONFIG), str(directory / CONFIG))
     path = directory / WEIGHTS
-    try:
-        # Shapes are in the header: refused before a tensor is loaded.
-        with safe_open(path, framework="pt") as header:
-            shapes = {key: tuple(header.get_slice(key).get_shape()) for key in header.keys()}
-        check(config, shapes, str(path))
+    with _reading(path), safe_open(path, framework="pt") as header:
+        shapes = {key: tuple(header.get_slice(key).get_shape()) for key in header.keys()}
+    check(config, shapes, str(path))
+    return config
+
+
+def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Inspect, then load. Weights stored in half precision come back in float32."""
+    config = inspect(directory)
+    path = directory / WEIGHTS
+    with _reading(path):
         tensors = safetensors.torch.load_file(path)
+    return config, _in_float32(tensors, str(path))
+
+
+@contextmanager
+def _reading(source: Path | str) -> Iterator[None]:
+    try:
+        yield
     except (SafetensorError, OSError) as error:
         raise BiLMError(
-            f"{path} cannot be read as safetensors ({error}): the file is damaged or missing."
+            f"{source} cannot be read as safetensors ({error}): the file is damaged or missing."
         ) from None
-    return config, {key: tensor.float() for key, tensor in tensors.items()}
 
 
 def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> None:
     """Write a biLM into a directory; each file is written whole or not at all."""
     stored = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
     text = json.dumps(config_to_json(config), indent=2) + "\n"
-    write_atomically(
-        directory / WEIGHTS, lambda path: safetensors.torch.save_file(stored, path)
-    )
+    write_atomically(directory / WEIGHTS, lambda path: safetensors.torch.save_file(stored, path))
     write_atomically(directory / CONFIG, lambda path: path.write_text(text, encoding="utf8"))
 
 
@@ -76,3 +91,29 @@ def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -
             )
     if extra := sorted(set(shapes) - set(expected)):
         raise BiLMError(f"{source} holds the unknown tensor '{extra[0]}': {remedy}.")
+
+
+def to_bytes(bilm: BiLM) -> tuple[dict[str, Any], bytes]:
+    """The config as JSON values and the tensors as safetensors, both in memory."""
+    tensors = {key: t.detach().cpu().contiguous() for key, t in bilm.state_dict().items()}
+    return config_to_json(bilm.config), safetensors.torch.save(tensors)
+
+
+def from_bytes(config: object, weights: bytes) -> tuple[BiLMConfig, dict[str, Tensor]]:
+    """Read what to_bytes gave."""
+    source = "the serialised biLM"
+    parsed = config_from_json(config, source)
+    with _reading(source):
+        tensors = safetensors.torch.load(weights)
+    check(parsed, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, source)
+    return parsed, _in_float32(tensors, source)
+
+
+def _in_float32(tensors: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    for key, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise BiLMError(
+                f"{source}: the tensor '{key}' has the type {tensor.dtype}, expected a float's: "
+                "quantised weights cannot be read."
+            )
+    return {key: tensor.float() for key, tensor in tensors.items()}

@@ -1,0 +1,47 @@
+"""Print the scores of two pipelines side by side, and what the ELMo pipeline learned of the layers."""
+
+from pathlib import Path
+
+import spacy
+import srsly
+import typer
+from wasabi import msg
+
+from spacy_elmo.layers.scalar_mix import layer_weights
+
+
+def main(baseline: Path, elmo: Path, pipeline: Path) -> None:
+    scores = [srsly.read_json(path) for path in (baseline, elmo)]
+    rows = [_row("all", *scores)]
+    for label in sorted(scores[0]["ents_per_type"]):
+        rows.append(_row(label, *(_per_type(score, label) for score in scores)))
+    msg.divider("F1 on the evaluation sentences")
+    msg.table(
+        rows,
+        header=("entities", "spaCy", "spaCy + ELMo", "difference"),
+        aligns=("l", "r", "r", "r"),
+        divider=True,
+    )
+    msg.divider("Layer weights that the task has learned")
+    nlp = spacy.load(pipeline)
+    for component, listeners in nlp.get_pipe("elmo").listener_map.items():
+        for listener in listeners:
+            mix = listener.get_ref("mix")
+            weights = [f"{weight:.3f}" for weight in layer_weights(mix)]
+            names = ["token", *(f"layer {i}" for i in range(1, len(weights)))]
+            gamma = f"{mix.get_param('gamma')[0]:.3f}"
+            msg.table([[component, *weights, gamma]], header=("", *names, "gamma"), divider=True)
+    msg.warn("The biLM has RANDOM weights, so this shows how ELMo is used, not what it is worth")
+
+
+def _row(name: str, *scores: dict) -> tuple[str, str, str, str]:
+    without, with_elmo = (100 * score["ents_f"] for score in scores)
+    return name, f"{without:.1f}", f"{with_elmo:.1f}", f"{with_elmo - without:+.1f}"
+
+
+def _per_type(score: dict, label: str) -> dict:
+    return {"ents_f": score["ents_per_type"].get(label, {"f": 0.0})["f"]}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,74 @@
+"""What configs name under @architectures; each builds from layers/."""
+
+from spacy.tokens import Doc
+from thinc.api import Model, chain
+from thinc.types import Floats2d, Floats3d
+
+from .layers.bilm_model import Reading, bilm_model
+from .layers.configured_dropout import configured_dropout
+from .layers.elmo_tok2vec import elmo_tok2vec
+from .layers.listener import ElmoListener
+from .layers.scalar_mix import ScalarMix
+from .spans import SpanGetter, sentence_spans
+
+Mix = Model[list[Floats3d], list[Floats2d]]
+DocsToVectors = Model[list[Doc], list[Floats2d]]
+
+
+def bilm_v1(
+    name: str,
+    trainable: bool = False,
+    get_spans: SpanGetter | None = None,
+    batch_words: int = 4096,
+    carry_state: bool = False,
+) -> Model[list[Doc], list[Floats3d]]:
+    """spacy-elmo.BiLM.v1: the biLM; Docs to (layers, tokens, width) each.
+
+    name (str): A packaged model's name, or the path of a biLM in any known layout. Read when first
+        needed; a saved pipeline holds the weights and does not read it again.
+    trainable (bool): Train the biLM with the tasks that listen to it. False: it is frozen, and
+        neither autograd nor the optimizer knows of it.
+    get_spans: Tokens read as one sequence; null: `spacy-elmo.sentence_spans.v1`.
+    batch_words (int): Words read at once, padding included. Bounds memory, does not change results.
+    carry_state (bool): Start each sequence of a Doc from the state that the one before left, instead
+        of from zero.
+    """
+    reading = Reading(get_spans or sentence_spans(), batch_words, carry_state)
+    return bilm_model(name, trainable=trainable, reading=reading)
+
+
+def elmo_listener_v1(
+    upstream: str = "*", mix: Mix | None = None, dropout: float = 0.5
+) -> DocsToVectors:
+    """spacy-elmo.ElmoListener.v1: the layers of the `elmo` component, mixed for this task.
+
+    upstream (str): Name of the component; "*": the nearest one before.
+    mix: `spacy-elmo.ScalarMix.v1`; null: a learned one.
+    dropout (float): On the mixed vectors, while training; `training.dropout` does not change it.
+    """
+    return ElmoListener(upstream, mix or ScalarMix(), dropout)
+
+
+def elmo_v1(
+    bilm: Model[list[Doc], list[Floats3d]], mix: Mix | None = None, dropout: float = 0.5
+) -> DocsToVectors:
+    """spacy-elmo.Elmo.v1: biLM and mix inside one component, without an `elmo` component.
+
+    bilm: `spacy-elmo.BiLM.v1`. mix, dropout: As of the listener.
+    """
+    return chain(bilm, mix or ScalarMix(), configured_dropout(dropout))
+
+
+def elmo_tok2vec_v1(
+    embed: DocsToVectors,
+    encode: Model[list[Floats2d], list[Floats2d]],
+    input: DocsToVectors | None = None,
+    output: DocsToVectors | None = None,
+) -> DocsToVectors:
+    """spacy-elmo.ElmoTok2Vec.v1: a task's own embed and encode, with ELMo at the input and/or output.
+
+    embed, encode: As of `spacy.Tok2Vec.v2`.
+    input: A listener (or `spacy-elmo.Elmo.v1`) whose vectors are concatenated to those of embed and
+        reduced to the width of encode. output: Likewise to those of encode. Either may be null.
+    """
+    return elmo_tok2vec(embed, encode, input, output)

@@ -1,0 +1,44 @@
+"""What a biLM is, in words."""
+
+import math
+
+import torch
+
+from .config import BiLMConfig
+from .loading import Source
+from .model import BiLM
+
+
+def count_parameters(config: BiLMConfig) -> int:
+    with torch.device("meta"):
+        return sum(math.prod(tensor.shape) for tensor in BiLM(config).parameters())
+
+
+def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
+    """Rows of a table for a reader, in order."""
+    megabytes = sum(path.stat().st_size for path in source.files) / 1e6
+    filters = " + ".join(f"{n} of width {width}" for width, n in config.filters)
+    return {
+        "Layout": source.layout,
+        "Files": ", ".join(str(path) for path in source.files),
+        "Size": f"{megabytes:.1f} MB",
+        "Parameters": f"{count_parameters(config):,}",
+        "Layers": f"{config.n_layers + 1} (the tokens and {config.n_layers} LSTM layers), "
+        f"{config.width} wide",
+        "Characters": f"{config.n_characters} ids of width {config.char_dim}; a word is at most "
+        f"{config.max_characters - 2} UTF-8 bytes and two boundaries",
+        "Char CNN": f"{config.n_filters} filters ({filters}), {config.activation}",
+        "Highway layers": str(config.n_highway),
+        "Token projection": f"{config.n_filters} -> {config.projection_dim}"
+        if config.projects_characters
+        else "none",
+        "LSTM": f"{config.cell_dim} cells, projected to {config.projection_dim}"
+        if config.projects_cells
+        else f"{config.cell_dim} cells, no projection",
+        "Clipping": f"cells {_clip(config.cell_clip)}, projection {_clip(config.projection_clip)}",
+        "Skip connections": "yes" if config.skip_connections else "no",
+    }
+
+
+def _clip(bound: float | None) -> str:
+    return "not clipped" if bound is None else f"clipped at +-{bound:g}"

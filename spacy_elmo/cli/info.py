@@ -1,0 +1,27 @@
+"""`python -m spacy elmo info`."""
+
+from spacy.cli._util import Arg
+from wasabi import msg
+
+from . import elmo_cli
+
+
+@elmo_cli.command("info")
+def info_cli(
+    model: str = Arg(..., help="A packaged biLM's name, or the path of one (directory or weights)"),
+) -> None:
+    """Tell what a biLM is: its layout, sizes, parameters and characters; or why it cannot be read.
+
+    Only headers are read: every tensor's name and shape is checked, none is loaded.
+    """
+    from ..bilm.description import describe
+    from ..bilm.errors import BiLMError
+    from ..bilm.loading import find
+
+    try:
+        source = find(model)
+        rows = describe(source, source.inspect())
+    except BiLMError as error:
+        msg.fail(f"'{model}' is refused", str(error), exits=1)
+    msg.good(f"'{model}' is a biLM that loads")
+    msg.table(rows)

@@ -1,0 +1,129 @@
+"""The biLM as a Thinc model: Docs -> layers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from spacy.tokens import Doc
+from thinc.api import Model, torch2xp, xp2torch
+from thinc.types import Floats3d
+
+from ..spans import SpanGetter
+from .bilm_shim import BiLMShim
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+InT = list[Doc]
+OutT = list[Floats3d]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How Docs are read: settings that stay what the config says, so not serialised with a model.
+
+    get_spans: Tokens read as one sequence. batch_words (int): Words read at once. carry_state (bool):
+    Whether a span starts from the state that the one before it in the Doc left.
+    """
+
+    get_spans: SpanGetter
+    batch_words: int
+    carry_state: bool
+
+    def __post_init__(self) -> None:
+        if self.batch_words < 1:
+            raise ValueError(f"batch_words is {self.batch_words}, expected at least 1.")
+
+
+def bilm_model(name: str, *, trainable: bool, reading: Reading) -> Model[InT, OutT]:
+    """Layers of each Doc, (layers, tokens, width), layer 0 first.
+
+    Tokens in several spans get the average, whitespace tokens and tokens in no span zeros.
+    """
+    return Model(
+        "bilm",
+        forward,
+        init=init,
+        dims={"nL": None, "nO": None},
+        attrs={"reading": reading},
+        shims=[BiLMShim(name, trainable)],
+    )
+
+
+def get_shim(model: Model[InT, OutT]) -> BiLMShim:
+    return cast(BiLMShim, model.shims[0])
+
+
+def load(model: Model[InT, OutT]) -> None:
+    """Make sure that the biLM is in memory and the model's dimensions are its own."""
+    bilm = get_shim(model).bilm
+    model.set_dim("nL", bilm.n_layers, force=True)
+    model.set_dim("nO", bilm.config.width, force=True)
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    load(model)
+
+
+def forward(
+    model: Model[InT, OutT], docs: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], InT]]:
+    import torch
+
+    load(model)
+    with torch.set_grad_enabled(is_train and get_shim(model).trainable):
+        tensors = _embed(model, docs)
+    layers = [cast(Floats3d, torch2xp(tensor.detach())) for tensor in tensors]
+
+    def backprop(d_layers: OutT) -> InT:
+        # A Doc without words, or a frozen biLM, has recorded nothing.
+        learns = [i for i, tensor in enumerate(tensors) if tensor.requires_grad]
+        torch.autograd.backward(
+            [tensors[i] for i in learns],
+            [xp2torch(d_layers[i], device=tensors[i].device) for i in learns],
+        )
+        return []
+
+    return layers, backprop
+
+
+def _embed(model: Model[InT, OutT], docs: InT) -> list["Tensor"]:
+    """Layers of each Doc. *Shape:* (layers, tokens, width)."""
+    from ..bilm.embedder import Embedder
+
+    reading: Reading = model.attrs["reading"]
+    embedder = Embedder(get_shim(model).bilm, batch_words=reading.batch_words)
+    # For each Doc and span the tokens that the biLM sees.
+    seen = [
+        [[token.i for token in span if not token.is_space] for span in spans]
+        for spans in reading.get_spans(docs)
+    ]
+    words = [
+        [[doc[i].text for i in tokens] for tokens in spans]
+        for doc, spans in zip(docs, seen, strict=True)
+    ]
+    if reading.carry_state:
+        layers = embedder.carry(words)
+    else:
+        flat = iter(embedder.tensors(sentence for document in words for sentence in document))
+        layers = [[next(flat) for _ in document] for document in words]
+    return [
+        _place(model, len(doc), tokens, X)
+        for doc, tokens, X in zip(docs, seen, layers, strict=True)
+    ]
+
+
+def _place(
+    model: Model[InT, OutT], length: int, spans: list[list[int]], layers: list[Any]
+) -> "Tensor":
+    """Spans' layers where their tokens stand in the Doc; the average where they overlap."""
+    import torch
+
+    device = get_shim(model).bilm.device
+    placed = torch.zeros(model.get_dim("nL"), length, model.get_dim("nO"), device=device)
+    times = torch.zeros(length, device=device)
+    for tokens, X in zip(spans, layers, strict=True):
+        at = torch.tensor(tokens, dtype=torch.int64, device=device)
+        placed = placed.index_add(1, at, X) if X.requires_grad else placed.index_add_(1, at, X)
+        times.index_add_(0, at, torch.ones_like(at, dtype=times.dtype))
+    return placed / times.clamp_min(1)[None, :, None]

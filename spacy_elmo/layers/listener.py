@@ -1,0 +1,128 @@
+"""A task model's end of the `elmo` component: its layers in, the task's own mix out."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from spacy.tokens import Doc
+from thinc.api import Model, chain
+from thinc.types import Floats2d, Floats3d
+
+from ..output import get_layers
+from .configured_dropout import configured_dropout
+from .delivery import Delivery
+
+InT = list[Doc]
+OutT = list[Floats2d]
+
+
+class Upstream(Protocol):
+    """What a listener needs of the `elmo` component."""
+
+    name: str
+
+    def sizes(self) -> tuple[int, int]:
+        """Layers, and the width of each."""
+
+    def annotate(self, docs: Sequence[Doc]) -> None:
+        """Set the layers of docs."""
+
+
+class Link:
+    """A listener's connection for this process. Copies share the upstream component; pickles lose it."""
+
+    def __init__(self, upstream: Upstream | None = None) -> None:
+        self._upstream = weakref.ref(upstream) if upstream is not None else None
+        self.delivery: Delivery | None = None
+
+    @property
+    def upstream(self) -> Upstream | None:
+        return self._upstream() if self._upstream is not None else None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Link":
+        return Link(self.upstream)
+
+    def __reduce__(self) -> tuple[type["Link"], tuple[()]]:
+        return Link, ()
+
+
+class ElmoListener(Model[InT, OutT]):
+    """Model[list[Doc], list[Floats2d]]: mixes the layers that an upstream `elmo` component made.
+
+    upstream (str): Name of that component; "*": the nearest one before.
+    mix (Model): A scalar mix, learned by the task.
+    dropout (float): On the mixed vectors, while training.
+    """
+
+    def __init__(
+        self, upstream: str, mix: Model[list[Floats3d], list[Floats2d]], dropout: float
+    ) -> None:
+        head: Model[list[Floats3d], list[Floats2d]] = chain(mix, configured_dropout(dropout))
+        super().__init__(
+            "elmo_listener",
+            forward,
+            init=init,
+            dims={"nO": None},
+            layers=[head],
+            refs={"mix": mix},
+        )
+        self.upstream_name = upstream
+        self.link = Link()
+
+    def connect(self, upstream: Upstream) -> None:
+        if self.link.upstream is not upstream:
+            self.link = Link(upstream)
+
+    def layers_of(self, docs: Sequence[Doc]) -> tuple[list[Floats3d], Delivery | None]:
+        """Layers of docs: those of the batch in training, else those that the Docs carry, else the
+        upstream component makes them now (as `rehearse` and `initialize` need).
+        """
+        delivery = self.link.delivery
+        delivered = delivery.get(docs) if delivery is not None else None
+        if delivered is not None:
+            return delivered, delivery
+        upstream = self.link.upstream
+        if upstream is None and self.upstream_name == "*":
+            name = None
+        else:
+            name = upstream.name if upstream is not None else self.upstream_name
+        bare = [doc for doc in docs if get_layers(doc, name) is None]
+        if bare:
+            self.require_upstream().annotate(bare)
+        return [get_layers(doc, name) for doc in docs], None  # type: ignore[misc]
+
+    def require_upstream(self) -> Upstream:
+        if self.link.upstream is None:
+            wanted = "" if self.upstream_name == "*" else f" named '{self.upstream_name}'"
+            raise ValueError(
+                f"An ElmoListener with upstream = '{self.upstream_name}' found no `elmo` component"
+                f"{wanted} before its own component in the pipeline: add one there, "
+                'nlp.add_pipe("elmo", first=True), or correct the name.'
+            )
+        return self.link.upstream
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    assert isinstance(model, ElmoListener)
+    n_layers, width = model.require_upstream().sizes()
+    mix = model.get_ref("mix")
+    mix.set_dim("nL", n_layers, force=True)
+    mix.set_dim("nO", width, force=True)
+    mix.initialize()
+    model.set_dim("nO", width, force=True)
+
+
+def forward(
+    model: Model[InT, OutT], docs: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], InT]]:
+    assert isinstance(model, ElmoListener)
+    layers, delivery = model.layers_of(docs)
+    outputs, backprop_head = model.layers[0](layers, is_train=is_train)
+
+    def backprop(d_outputs: OutT) -> InT:
+        d_layers = backprop_head(d_outputs)
+        if delivery is not None:
+            delivery.add_gradients(docs, d_layers)
+        return []
+
+    return outputs, backprop

@@ -1,0 +1,290 @@
+"""The component `elmo`: Doc in, Doc with layers out, and listeners served."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline.tok2vec import Tok2VecListener
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+from thinc.types import Floats2d, Floats3d
+
+from .layers import bilm_model
+from .layers.delivery import Delivery
+from .layers.listener import ElmoListener
+from .output import register_extension, set_layers
+from .replace import replace_listener, replace_listener_config
+from .vectors import prefer_tensor
+
+Mix = Model[list[Floats3d], list[Floats2d]]
+
+DEFAULT_MODEL = {
+    "@architectures": "spacy-elmo.BiLM.v1",
+    "name": "en_elmo_sm",
+    "trainable": False,
+    "get_spans": {"@misc": "spacy-elmo.sentence_spans.v1"},
+    "batch_words": 4096,
+    "carry_state": False,
+}
+DEFAULT_MIX = {
+    "@layers": "spacy-elmo.ScalarMix.v1",
+    "weights": "uniform",
+    "l2": 0.0,
+    "normalize_layers": False,
+}
+
+register_extension()
+
+
+@Language.factory(
+    "elmo",
+    assigns=["doc._.elmo", "doc.tensor"],
+    default_config={"model": DEFAULT_MODEL, "mix": DEFAULT_MIX, "keep_layers": True},
+)
+def make_elmo(
+    nlp: Language, name: str, model: Model[list[Doc], list[Floats3d]], mix: Mix, keep_layers: bool
+) -> "Elmo":
+    """The factory `elmo`.
+
+    model: `spacy-elmo.BiLM.v1`.
+    mix: `spacy-elmo.ScalarMix.v1` for `doc.tensor`. No task trains it; listeners have their own.
+    keep_layers (bool): Keep the layers as `doc._.elmo`. False: only where a listener reads them.
+    """
+    return Elmo(nlp.vocab, model, name, mix=mix, keep_layers=keep_layers)
+
+
+class Elmo(TrainablePipe):
+    """Sets `doc._.elmo.layers`, (layers, tokens, width), and `doc.tensor`, (tokens, width)."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], list[Floats3d]],
+        name: str = "elmo",
+        *,
+        mix: Mix,
+        keep_layers: bool = True,
+    ) -> None:
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.mix = mix
+        self.keep_layers = keep_layers
+        self.cfg: dict[str, Any] = {}
+        self.listener_map = {}
+        self._delivery: Delivery | None = None
+        self._unreported_loss = 0.0
+        model.attrs["replace_listener"] = replace_listener
+        model.attrs["replace_listener_cfg"] = replace_listener_config
+
+    # Listeners, as spaCy's ListenedToComponent
+
+    @property
+    def listener_map(self) -> dict[str, list[ElmoListener]]:
+        return self._listener_map
+
+    @listener_map.setter
+    def listener_map(self, found: dict[str, list[ElmoListener]]) -> None:
+        """spaCy empties it before it looks for listeners again."""
+        self._listener_map = found
+        self._tensor_is_taken = False
+
+    @property
+    def listeners(self) -> list[ElmoListener]:
+        return [listener for found in self.listener_map.values() for listener in found]
+
+    @property
+    def listening_components(self) -> list[str]:
+        return list(self.listener_map)
+
+    def add_listener(self, listener: ElmoListener, component_name: str) -> None:
+        found = self.listener_map.setdefault(component_name, [])
+        if not any(listener is other for other in found):
+            found.append(listener)
+        listener.connect(self)
+
+    def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
+        found = self.listener_map.get(component_name, [])
+        if not any(listener is other for other in found):
+            return False
+        found[:] = [other for other in found if other is not listener]
+        if not found:
+            del self.listener_map[component_name]
+        return True
+
+    def find_listeners(self, component: Any) -> None:
+        """Called for each later component. With several `elmo`, `upstream = "*"` means the nearest:
+        the last one to call this.
+        """
+        if not isinstance(getattr(component, "model", None), Model):
+            return
+        for node in component.model.walk():
+            if isinstance(node, ElmoListener) and node.upstream_name in ("*", self.name):
+                self.add_listener(node, component.name)
+            elif isinstance(node, Tok2VecListener):
+                self._leave_tensor_to(component.name)
+
+    def _leave_tensor_to(self, reader: str) -> None:
+        self._tensor_is_taken = True
+        warnings.warn(
+            f"'{self.name}' leaves doc.tensor to spaCy's tok2vec, because '{reader}' reads it: vectors "
+            "and similarities will not mean ELMo; doc._.elmo is set.",
+            stacklevel=2,
+        )
+
+    def sizes(self) -> tuple[int, int]:
+        """Layers of the biLM, and the width of each; loads it."""
+        bilm_model.load(self.model)
+        return self.model.get_dim("nL"), self.model.get_dim("nO")
+
+    # Prediction
+
+    def predict(self, docs: Iterable[Doc]) -> list[Floats3d]:
+        """Layers of each Doc. *Shape:* (layers, tokens, width)."""
+        return self.model.predict(list(docs))
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Floats3d]) -> None:
+        keep = self.keep_layers or bool(self.listener_map)
+        mixed = self._initialized_mix().predict(list(scores))
+        for doc, layers, vectors in zip(docs, scores, mixed, strict=True):
+            if keep:
+                set_layers(doc, self.name, layers)
+            if not self._tensor_is_taken:
+                doc.tensor = vectors  # type: ignore[assignment]
+                prefer_tensor(doc)
+
+    def annotate(self, docs: Sequence[Doc]) -> None:
+        self.set_annotations(docs, self.predict(docs))
+
+    def _initialized_mix(self) -> Mix:
+        """The mix, sized for the biLM: a pipeline works without `initialize`."""
+        if not self.mix.has_param("scalars"):
+            n_layers, width = self.sizes()
+            self.mix.set_dim("nL", n_layers)
+            self.mix.set_dim("nO", width)
+            self.mix.initialize()
+        return self.mix
+
+    # Training
+
+    def initialize(
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
+    ) -> None:
+        """Load the biLM; its weights are what they are, nothing is drawn anew."""
+        validate_get_examples(get_examples, "Elmo.initialize")
+        self.model.initialize()
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | bool | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Deliver the layers to the listeners. Their gradients come back while they are updated; they
+        go on into the biLM, if it is trainable, in finish_update or with the next batch.
+
+        losses: As of spaCy's tok2vec, the sum of the squared gradients; 0 for a frozen biLM.
+        """
+        losses = {} if losses is None else losses
+        examples = list(examples)
+        validate_examples(examples, "Elmo.update")
+        self._finish_delivery()
+        losses[self.name] = losses.get(self.name, 0.0) + self._unreported_loss
+        self._unreported_loss = 0.0
+        if not self.listeners:
+            return losses
+        docs = [example.predicted for example in examples]
+        trainable = bilm_model.get_shim(self.model).trainable
+        layers, backprop = self.model(docs, is_train=trainable)
+
+        def train_bilm(d_layers: list[Floats3d]) -> None:
+            backprop(d_layers)
+            if callable(sgd):
+                self.model.finish_update(sgd)
+
+        callback = train_bilm if trainable else None
+        self._delivery = Delivery(self.model.ops, docs, layers, callback)
+        for listener in self.listeners:
+            # With several `elmo` it may be another's; without an upstream it was unpickled just now.
+            if listener.link.upstream in (None, self):
+                listener.connect(self)
+                listener.link.delivery = self._delivery
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        self._finish_delivery()
+        self.model.finish_update(sgd)
+
+    def _finish_delivery(self) -> None:
+        if self._delivery is not None:
+            self._unreported_loss += self._delivery.finish()
+            self._delivery = None
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+        **config: Any,
+    ) -> dict[str, float]:
+        """Nothing to do: the biLM is not rehearsed, its listeners ask for the layers they need."""
+        return {} if losses is None else losses
+
+    def get_loss(self, examples: Iterable[Example], scores: Any) -> None:
+        """The loss is the listeners'."""
+
+    def add_label(self, label: str) -> int:
+        raise NotImplementedError(f"'{self.name}' has no labels.")
+
+    # Serialisation: the biLM in its own layout, so that a saved pipeline needs no other file
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        writers: dict[str, Callable[[Path], None]] = {
+            "vocab": lambda place: self.vocab.to_disk(place, exclude=exclude),
+            "bilm": bilm_model.get_shim(self.model).to_disk,
+            "mix": self._initialized_mix().to_disk,
+        }
+        util.to_disk(path, writers, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Elmo":
+        def read_bilm(place: Path) -> None:
+            bilm_model.get_shim(self.model).from_disk(place)
+            bilm_model.load(self.model)
+
+        readers: dict[str, Callable[[Path], Any]] = {
+            "vocab": lambda place: self.vocab.from_disk(place, exclude=exclude),
+            "bilm": read_bilm,
+            "mix": self.mix.from_disk,
+        }
+        util.from_disk(path, readers, exclude)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        writers = {
+            "vocab": lambda: self.vocab.to_bytes(exclude=exclude),
+            "bilm": bilm_model.get_shim(self.model).to_bytes,
+            "mix": self._initialized_mix().to_bytes,
+        }
+        return util.to_bytes(writers, exclude)
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+        def read_bilm(data: bytes) -> None:
+            bilm_model.get_shim(self.model).from_bytes(data)
+            bilm_model.load(self.model)
+
+        readers = {
+            "vocab": lambda data: self.vocab.from_bytes(data, exclude=exclude),
+            "bilm": read_bilm,
+            "mix": lambda data: self.mix.from_bytes(data),
+        }
+        util.from_bytes(bytes_data, readers, exclude)
+        return self

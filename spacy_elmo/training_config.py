@@ -1,0 +1,79 @@
+"""A config that trains a spaCy pipeline on ELMo: spaCy's own quickstart config, with listeners.
+
+`spacy init config` knows no plugins, so its result is rewritten: every component that listens to the
+shared tok2vec gets an embed and an encode of its own, as spaCy recommends them for the language, and
+an ElmoListener at their input, their output or both.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from spacy.cli.init_config import init_config
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+from .pipeline import DEFAULT_MODEL
+
+Placement = Literal["input", "output", "both"]
+SHARED = "tok2vec"
+LISTENER = {
+    "@architectures": "spacy-elmo.ElmoListener.v1",
+    "upstream": "elmo",
+    "mix": {
+        "@layers": "spacy-elmo.ScalarMix.v1",
+        "weights": "learned",
+        "l2": 0.001,
+        "normalize_layers": False,
+    },
+    "dropout": 0.5,
+}
+
+
+def elmo_config(
+    lang: str, pipeline: Sequence[str], model: str, placement: Placement, optimize: str
+) -> tuple[Config, list[str]]:
+    """A complete training config, and those components that have no tok2vec and so get no ELMo.
+
+    lang (str): spaCy's language code. pipeline: Trainable components. model (str): A biLM's name or
+    path, which becomes `[paths] bilm`. placement: Where ELMo is concatenated. optimize (str): As of
+    `spacy init config`, "efficiency" or "accuracy".
+    Raises ValueError where no component would listen.
+    """
+    plain = init_config(lang=lang, pipeline=list(pipeline), optimize=optimize)
+    listening = [name for name in pipeline if _listens(plain["components"][name])]
+    if not listening:
+        raise ValueError(
+            f"No component of {', '.join(pipeline)} has a tok2vec in spaCy's {optimize} config, expected "
+            "at least one that can listen, such as tagger, parser or ner."
+        )
+    config = _rewrite(plain, listening, model, placement)
+    filled = load_model_from_config(config, auto_fill=True).config
+    return filled, [name for name in pipeline if name not in listening]
+
+
+def _listens(component: dict[str, Any]) -> bool:
+    tok2vec = component.get("model", {}).get("tok2vec", {})
+    return str(tok2vec.get("@architectures")).startswith("spacy.Tok2VecListener")
+
+
+def _rewrite(plain: Config, listening: list[str], model: str, placement: Placement) -> Config:
+    config = plain.copy()
+    shared = config["components"].pop(SHARED)["model"]
+    for name in listening:
+        block: dict[str, Any] = {
+            "@architectures": "spacy-elmo.ElmoTok2Vec.v1",
+            "input": None,
+            "output": None,
+        }
+        for place in ("input", "output") if placement == "both" else (placement,):
+            block[place] = copy.deepcopy(LISTENER)
+        block.update({part: copy.deepcopy(shared[part]) for part in ("embed", "encode")})
+        block["embed"]["width"] = f"${{components.{name}.model.tok2vec.encode.width}}"
+        config["components"][name]["model"]["tok2vec"] = block
+    elmo = {"factory": "elmo", "model": {**DEFAULT_MODEL, "name": "${paths.bilm}"}}
+    config["components"] = {"elmo": elmo, **config["components"]}
+    rest = [name for name in config["nlp"]["pipeline"] if name != SHARED]
+    config["nlp"]["pipeline"] = ["elmo", *rest]
+    config["paths"]["bilm"] = model
+    return config

@@ -35,12 +35,17 @@ def pretrain_cli(
     The directory holds the best model so far by held-out perplexity (`name = DIR` takes it), under
     `last` the last one, and a checkpoint. Ctrl-C or SIGTERM finish the step, write the checkpoint and
     end; the same command goes on from there, as if it had never stopped.
+
+    With pretraining.init_from an existing biLM is trained further, for instance on the text of a domain.
+    Several processes train together: torchrun --nproc-per-node 2 -m spacy elmo pretrain ...
     """
     from spacy.cli._util import parse_config_overrides, show_validation_error
     from spacy.util import load_config
 
+    from ..bilm.errors import BiLMError
     from ..pretraining.config import resolve
     from ..pretraining.errors import PretrainingError
+    from ..pretraining.ranks import Ranks
     from ..pretraining.setup import make_trainer
 
     if not config_path.is_file():
@@ -50,9 +55,16 @@ def pretrain_cli(
         with show_validation_error(config_path):
             config = load_config(config_path, overrides=overrides, interpolate=False)
             run = resolve(config)
-        trainer = make_trainer(run, output)
-    except PretrainingError as error:
+        ranks = Ranks.join()
+        trainer = make_trainer(run, output, ranks)
+    except (BiLMError, PretrainingError) as error:
         msg.fail(str(error), exits=1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: trainer.stop())
+    if not ranks.is_first:
+        for _ in trainer.run():
+            pass
+        return
     counts = trainer.counts
     msg.info(
         f"{counts.tokens:,} tokens in {counts.sentences:,} sentences; the output layer knows "
@@ -61,15 +73,13 @@ def pretrain_cli(
     config.to_disk(output / "config.cfg")
     if trainer.step:
         msg.info(f"Going on after step {trainer.step:,}")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: trainer.stop())
     log = run.logger(trainer.step)
     try:
         for progress in trainer.run():
             log(progress)
     except PretrainingError as error:
         msg.fail(str(error), exits=1)
-    if trainer.step < run.settings.max_steps:
+    if not trainer.finished:
         msg.warn(f"Stopped after step {trainer.step:,}: the same command goes on from there")
         raise typer.Exit(130)
     best: dict[str, Any] = min(trainer.history, key=lambda entry: entry["mean"])

@@ -13,7 +13,7 @@ from ..bilm.errors import BiLMError
 from .corpus import Corpus
 from .errors import PretrainingError
 from .optimizers import Optimization
-from .trainer import Settings
+from .settings import Settings
 
 SECTIONS = ("paths", "system", "corpora", "bilm", "pretraining")
 BLOCKS = ("vocabulary", "optimizer", "logger")
@@ -78,7 +78,7 @@ class Run:
     system: System
     train: Corpus
     dev: Corpus
-    bilm: BiLMConfig
+    bilm: BiLMConfig | None
     vocabulary: VocabularySettings
     settings: Settings
     optimization: Optimization
@@ -112,7 +112,9 @@ def resolve(config: Config) -> Run:
     )
 
 
-def _bilm(values: Mapping[str, Any]) -> BiLMConfig:
+def _bilm(values: Mapping[str, Any]) -> BiLMConfig | None:
+    if not values:
+        return None
     try:
         return BiLMConfig.from_dict(values, "the section [bilm]")
     except BiLMError as error:

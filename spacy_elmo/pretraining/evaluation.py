@@ -76,7 +76,7 @@ def evaluate(
     try:
         state = model.bilm.zero_state(N_STREAMS)
         for window in windows:
-            losses, state = model.score(window, state)
+            losses, state = model.score(window.to(model.bilm.device), state)
             forward += float(losses.forward)
             backward += float(losses.backward)
             positions += losses.positions

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-Parameters = list[torch.nn.Parameter]
+# Groups of parameters, as PyTorch's optimisers take them.
+Parameters = list[dict[str, Any]]
 # What a config gives: a number, or one of Thinc's schedules.
 Rate = float | Iterator[float]
 

@@ -17,13 +17,14 @@ BLOCK_SCORES = 2**20
 
 
 class Candidates(NamedTuple):
-    """ids (n,) of the words that all rows are compared with, and their logarithmic correction.
-
-    target_correction gives, for every word of the vocabulary, what to subtract from its score.
-    """
+    """ids (n,): The words that all rows are compared with; correction (vocabulary,): what to subtract
+    from a word's score, the logarithm of its expected count."""
 
     ids: Tensor
     correction: Tensor
+
+    def to(self, device: torch.device) -> "Candidates":
+        return Candidates(self.ids.to(device), self.correction.to(device))
 
 
 class OutputLayer(nn.Module):

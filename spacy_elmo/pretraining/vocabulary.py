@@ -74,12 +74,17 @@ class TextCounts:
 
 
 def count(
-    documents: Iterable[Document], *, min_count: int, max_size: int
+    documents: Iterable[Document],
+    *,
+    min_count: int,
+    max_size: int,
+    known: Sequence[str] = (),
 ) -> tuple[Vocabulary, TextCounts]:
     """Count a text in one pass and keep its frequent words.
 
     min_count (int): Occurrences that a word of the vocabulary has at least.
     max_size (int): Words of the vocabulary at most, the three special ones included.
+    known: Words that are kept whatever their counts, after the others and beyond max_size.
     """
     counts: Counter[str] = Counter()
     sentences = 0
@@ -98,5 +103,5 @@ def count(
             f"No word occurs {min_count} times in {tokens} tokens: lower "
             "pretraining.vocabulary.min_count or give more text."
         )
-    known = sum(counts[word] for word in kept)
-    return Vocabulary(kept), TextCounts(sentences, tokens, types, known)
+    kept = list(dict.fromkeys([*kept, *known]))
+    return Vocabulary(kept), TextCounts(sentences, tokens, types, sum(counts[w] for w in kept))

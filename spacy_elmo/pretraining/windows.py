@@ -38,7 +38,7 @@ class TextWindow(NamedTuple):
 
     words: The distinct words, short ones first; their rows start at FIRST_WORD_ROW.
     resets: For each step the streams whose state becomes zero before it, or None.
-    n_words: Words that the forward direction predicts, boundaries not counted.
+    n_words: Words that the forward direction predicts, boundaries not counted, in all streams.
     """
 
     words: list[str]
@@ -46,6 +46,13 @@ class TextWindow(NamedTuple):
     backward: Direction
     resets: list[Tensor | None]
     n_words: int
+
+    def to(self, device: torch.device) -> "TextWindow":
+        return self._replace(
+            forward=Direction(*(t.to(device) for t in self.forward)),
+            backward=Direction(*(t.to(device) for t in self.backward)),
+            resets=[None if reset is None else reset.to(device) for reset in self.resets],
+        )
 
 
 @dataclass
@@ -60,8 +67,8 @@ class TextWindows(Iterator[TextWindow]):
     """Read documents side by side; a stream that is through with one takes the next.
 
     reset: Where a stream's state becomes zero: at each "document", at each "sentence", or "never".
-    rank, ranks: Of n_streams in all, this process gets an equal share. Every process reads all of
-        the text, which is cheap, so that the streams do not depend on how many processes share them.
+    mine (slice | None): The streams that this process gets; None: all. Every process reads all of the
+        text, which is cheap, so that streams do not depend on how many processes share them.
     """
 
     def __init__(
@@ -72,16 +79,14 @@ class TextWindows(Iterator[TextWindow]):
         n_streams: int,
         steps: int,
         reset: str,
-        rank: int = 0,
-        ranks: int = 1,
+        mine: slice | None = None,
     ) -> None:
         self.documents = documents
         self.vocabulary = vocabulary
         self.steps = steps
         self.reset = reset
         self._streams = [_Stream() for _ in range(n_streams)]
-        share = n_streams // ranks
-        self._mine = range(rank * share, (rank + 1) * share)
+        self._mine = range(n_streams)[mine or slice(None)]
 
     def __next__(self) -> TextWindow:
         size = (len(self._mine), self.steps)

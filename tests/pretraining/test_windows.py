@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 import torch
 
+from spacy_elmo.pretraining.ranks import Ranks
 from spacy_elmo.pretraining.vocabulary import Vocabulary
 from spacy_elmo.pretraining.windows import NO_TARGET, TextWindows
 
@@ -102,13 +103,13 @@ def test_goes_on_from_a_state() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_share_the_streams_of_one_process(ranks: int) -> None:
-    def windows(**share: int) -> TextWindows:
+    def windows(mine: slice | None) -> TextWindows:
         return TextWindows(
-            iter(text(4, 40)), VOCABULARY, n_streams=6, steps=5, reset="document", **share
+            iter(text(4, 40)), VOCABULARY, n_streams=6, steps=5, reset="document", mine=mine
         )
 
-    whole, _ = read(windows())
-    parts = [read(windows(rank=rank, ranks=ranks)) for rank in range(ranks)]
+    whole, _ = read(windows(None))
+    parts = [read(windows(Ranks(rank, ranks).share(6))) for rank in range(ranks)]
     assert [stream for streams, _ in parts for stream in streams] == whole
     assert {n for _, n in parts} == {sum(len(s) for d in text(4, 40) for s in d)}
 

@@ -1,7 +1,7 @@
 """A pretraining config -> what it describes, resolved by spaCy's registry."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 import torch
@@ -151,11 +151,10 @@ def _make(kind: type[Made], section: str, values: Mapping[str, Any]) -> Made:
             raise PretrainingError(
                 f"{section}.{name} is {value!r}, expected {getattr(expected, '__name__', expected)}."
             )
-    try:
-        return kind(**values)
-    except TypeError:
-        lacking = [name for name in known if name not in values]
-        raise PretrainingError(f"{section} lacks one of {', '.join(lacking)}.") from None
+    for name, field in known.items():
+        if name not in values and field.default is MISSING:
+            raise PretrainingError(f"{section} lacks {name}.")
+    return kind(**values)
 
 
 def _typed(kind: type[Made], section: str, value: object) -> Made:

@@ -5,14 +5,21 @@ import torch
 from conftest import SMALL, random_bilm
 
 from spacy_elmo.bilm.lstm import LSTMState
-from spacy_elmo.bilm.model import BiLMState
+from spacy_elmo.bilm.model import BiLM, BiLMState
 
 LENGTHS = torch.tensor([3, 7, 1, 5, 7])
 
 
 @pytest.fixture(scope="module")
+def bilm() -> BiLM:
+    """In float64, where a difference is a mistake and not rounding."""
+    return random_bilm().double()
+
+
+@pytest.fixture(scope="module")
 def tokens() -> torch.Tensor:
-    return torch.randn(20, SMALL.projection_dim, generator=torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(20, SMALL.projection_dim, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +34,8 @@ def state() -> BiLMState:
     def random() -> LSTMState:
         shape = SMALL.n_layers, len(LENGTHS)
         return LSTMState(
-            torch.randn(*shape, SMALL.projection_dim, generator=generator),
-            torch.randn(*shape, SMALL.cell_dim, generator=generator),
+            torch.randn(*shape, SMALL.projection_dim, generator=generator, dtype=torch.float64),
+            torch.randn(*shape, SMALL.cell_dim, generator=generator, dtype=torch.float64),
         )
 
     return BiLMState(random(), random())
@@ -39,7 +46,7 @@ def pick(state: BiLMState, k: int) -> BiLMState:
 
 
 def assert_same(a: torch.Tensor, b: torch.Tensor) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()

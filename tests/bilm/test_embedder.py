@@ -197,6 +197,25 @@ def test_a_result_does_not_keep_its_batch_alive(bilm):
     assert short.untyped_storage().nbytes() == short.numel() * short.element_size()
 
 
+def test_a_batch_leaves_the_device_before_the_next_is_read(bilm, monkeypatch):
+    events = []
+    read, cpu = Embedder._read, torch.Tensor.cpu
+
+    def spy_on_read(*args):
+        events.append("read")
+        return read(*args)
+
+    def spy_on_cpu(tensor):
+        if tensor.dim() == 3:
+            events.append("moved")
+        return cpu(tensor)
+
+    monkeypatch.setattr(Embedder, "_read", spy_on_read)
+    monkeypatch.setattr(torch.Tensor, "cpu", spy_on_cpu)
+    Embedder(bilm, batch_words=6)([["a"], ["b"], ["c"]])
+    assert events == ["read", "moved", "moved", "read", "moved"]
+
+
 def test_current_weights_are_used():
     bilm = random_bilm()
     embedder = Embedder(bilm)

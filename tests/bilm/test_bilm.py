@@ -150,10 +150,38 @@ def test_gradients_reach_every_parameter(changes):
     tokens = bilm.encode_words(char_ids)
     index = torch.arange(6).reshape(2, 3)
     output = bilm.contextualize(tokens, index, torch.tensor([3, 2]))
-    # Layer 0 is left out: it must be reached through the LSTMs.
-    output.layers[1:].square().sum().backward()
+    # Of the top layer only: all below must be reached through it.
+    output.layers[-1].square().sum().backward()
     for name, parameter in bilm.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
+
+
+def test_gradients_are_those_of_finite_differences():
+    """Along one random direction of all parameters, from characters to layers."""
+    bilm = random_bilm().double()
+    generator = torch.Generator().manual_seed(7)
+    char_ids = torch.randint(261, (6, 50), generator=generator)
+    index, lengths = torch.arange(6).reshape(2, 3), torch.tensor([3, 2])
+
+    def random_like(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+
+    def read() -> torch.Tensor:
+        return bilm.contextualize(bilm.encode_words(char_ids), index, lengths).layers
+
+    weights = random_like(read())
+    (read() * weights).sum().backward()
+    direction = {parameter: random_like(parameter) for parameter in bilm.parameters()}
+    slope = sum((parameter.grad * step).sum() for parameter, step in direction.items())
+
+    def moved(distance: float) -> torch.Tensor:
+        with torch.no_grad():
+            for parameter, step in direction.items():
+                parameter.add_(step, alpha=distance)
+            return (read() * weights).sum()
+
+    difference = (moved(1e-6) - moved(-2e-6)) / 2e-6
+    torch.testing.assert_close(slope, difference, rtol=1e-6, atol=1e-6)
 
 
 def test_gradients_reach_a_carried_state(bilm, tokens, index, state):

@@ -1,7 +1,8 @@
 """Lists of words -> arrays of layers: batching, distinct words once, memory bounded."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from .characters import encode_boundaries, encode_words
 from .model import BiLM, BiLMState
 
 Words = Sequence[str]
+Kept = TypeVar("Kept")
 # Words that the char CNN reads at once: bounds its memory, (words, positions, filters).
 CHAR_CNN_WORDS = 512
 _LOADED_BY = os.getpid()
@@ -37,16 +39,12 @@ class Embedder:
         *Shape:* (layers, words, width) for each sentence, layer 0 first.
         """
         with torch.no_grad():
-            return [layers.cpu().numpy() for layers in self.tensors(sentences)]
+            # Each batch leaves the device before the next is read.
+            return self._embed(sentences, lambda layers: layers.cpu().numpy())
 
     def tensors(self, sentences: Iterable[Words]) -> list[Tensor]:
         """As a call, but tensors on the biLM's device; autograd records them where it is enabled."""
-        todo = _checked(sentences)
-        results: dict[int, Tensor] = {}
-        for batch in self._batches(todo):
-            layers, _ = self._read([todo[i] for i in batch], None)
-            results.update(zip(batch, layers, strict=True))
-        return [results[i] for i in range(len(todo))]
+        return self._embed(sentences, lambda layers: layers)
 
     def carry(self, documents: Iterable[Iterable[Words]]) -> list[list[Tensor]]:
         """Embed documents whose sentences each start from the state the one before them left.
@@ -66,6 +64,14 @@ class Embedder:
                 for row, result in zip(rows, layers, strict=True):
                     results[group[row]].append(result)
         return results
+
+    def _embed(self, sentences: Iterable[Words], keep: Callable[[Tensor], Kept]) -> list[Kept]:
+        todo = _checked(sentences)
+        results: dict[int, Kept] = {}
+        for batch in self._batches(todo):
+            layers, _ = self._read([todo[i] for i in batch], None)
+            results.update(zip(batch, map(keep, layers), strict=True))
+        return [results[i] for i in range(len(todo))]
 
     def _batches(self, sentences: list[Words]) -> Iterator[list[int]]:
         """Positions of sentences of about one length, within the budget of words."""

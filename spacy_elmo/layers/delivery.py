@@ -42,6 +42,11 @@ class Delivery:
             held = self._gradients[row]
             self._gradients[row] = dX if held is None else held + dX
 
+    @property
+    def waits(self) -> bool:
+        """Whether gradients are wanted and none has come."""
+        return self._backprop is not None and all(dX is None for dX in self._gradients)
+
     def finish(self) -> float:
         """Pass the sum on into the biLM, once. Returns the sum of its squares."""
         backprop, self._backprop = self._backprop, None

@@ -72,7 +72,8 @@ class CharCNN(nn.Module):
     def forward(self, char_ids: Tensor) -> Tensor:
         """*Shape:* (words, max_characters) -> (words, projection_dim)."""
         characters = self.embedding(self._crop(char_ids)).transpose(1, 2)
-        pooled = [convolve(characters).amax(dim=2) for convolve in self.convolutions]
+        # max rather than amax: it remembers where, which makes a cheaper gradient.
+        pooled = [convolve(characters).max(dim=2).values for convolve in self.convolutions]
         # Both activations are monotonic, so they may follow the maximum.
         return self.projection(self.highways(self.activation(torch.cat(pooled, dim=1))))
 

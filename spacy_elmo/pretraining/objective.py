@@ -37,20 +37,24 @@ class LanguageModel(nn.Module):
 
     def forward(
         self, window: TextWindow, state: BiLMState, candidates: Candidates | None = None
-    ) -> tuple[Losses, BiLMState]:
-        """The loss of a window that every stream fills, from a state; the states after it."""
+    ) -> tuple[Tensor, BiLMState]:
+        """The loss of a window that every stream fills, from a state; the states after it.
+
+        Nats a prediction, the mean of both directions.
+        """
         table = self.token_vectors(window.words)
-        losses, states = [], []
+        hiddens, states = [], []
         for stack, direction, before in self._sides(window, state):
             hidden, after = self._read(stack, table, direction, window.resets, before)
-            hidden = functional.dropout(hidden, self.dropout, self.training)
-            losses.append(self.output.loss(hidden, direction.targets.flatten(), candidates))
+            hiddens.append(hidden)
             states.append(after)
-        return Losses(losses[0], losses[1], window.forward.targets.numel()), BiLMState(*states)
+        hidden = functional.dropout(torch.cat(hiddens), self.dropout, self.training)
+        targets = torch.cat([window.forward.targets, window.backward.targets]).flatten()
+        return self.output.loss(hidden, targets, candidates) / len(targets), BiLMState(*states)
 
     @torch.no_grad()
     def score(self, window: TextWindow, state: BiLMState) -> tuple[Losses, BiLMState]:
-        """As forward, by the full softmax; streams may have ended, which are left out."""
+        """Each direction's loss by the full softmax. Streams that have ended are left out."""
         table = self.token_vectors(window.words)
         running = window.forward.targets[0] >= 0
         place = running.cumsum(0) - 1

@@ -143,9 +143,9 @@ class _SharedSoftmax(torch.autograd.Function):
             scores[:, -1] = own_score[at]
             hit = (hits[at] >= 0).nonzero().squeeze(1)
             scores[hit, hits[at][hit]] = -torch.inf
-            probabilities = functional.log_softmax(scores, dim=1)
-            loss -= probabilities[:, -1].sum()
-            probabilities.exp_()
+            probabilities = functional.softmax(scores, dim=1)
+            # The logarithm of this column alone; what underflows counts as the smallest number.
+            loss -= probabilities[:, -1].clamp_min(torch.finfo(scores.dtype).tiny).log().sum()
             d_own_score[at] = probabilities[:, -1] - 1
             d_scores = probabilities[:, :-1]
             d_shared_bias += d_scores.sum(dim=0)

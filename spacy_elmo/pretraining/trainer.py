@@ -170,9 +170,8 @@ class Trainer:
         candidates = self.sampler.sample().to(self.device) if self.sampler else None
         low = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=low):
-            losses, state = self.model(window, self.state, candidates)
+            loss, state = self.model(window, self.state, candidates)
         self.state = detach(state)
-        loss = (losses.forward + losses.backward) / (2 * losses.positions)
         self.optimizer.zero_grad()
         loss.backward()
         self.ranks.average_gradients(self.parameters)

@@ -11,6 +11,7 @@ import torch
 from ..bilm.formats.files import write_atomically
 from ..bilm.model import BiLM
 from .adaptation import extend, read_start
+from .checkpoint import CHECKPOINT
 from .config import PRECISIONS, Run
 from .errors import PretrainingError
 from .objective import LanguageModel
@@ -72,12 +73,18 @@ def _count(run: Run, output: Path, known: Sequence[str]) -> tuple[Vocabulary, Te
     path = output / COUNTS
     asked: dict[str, Any] = {
         "files": [[file.name, file.stat().st_size] for file in run.train.files],
+        "init_from": run.settings.init_from,
         **asdict(run.vocabulary),
     }
     if path.is_file() and (output / FILE).is_file():
         kept = json.loads(path.read_text(encoding="utf8"))
         if kept["asked"] == asked:
             return Vocabulary.read(output), TextCounts(**kept["found"])
+        if (output / CHECKPOINT).is_file():
+            raise PretrainingError(
+                f"{path} says that the run in {output} began on other text, words or weights: go on "
+                "with the same ones, or give another --output."
+            )
     vocabulary, counts = count(run.train, known=known, **asdict(run.vocabulary))
     vocabulary.write(output)
     text = json.dumps({"asked": asked, "found": asdict(counts)}, indent=2) + "\n"

@@ -29,7 +29,9 @@ class ShuffledDocuments(Iterator[Document]):
         self._buffer: list[Document] = []
         self._waiting = 0
         self.epoch = -1
+        # Where reading stands: the files' order, the place in it, and the chunks taken of that file.
         self._order: list[int] = []
+        self._place = 0
         self._taken = 0
         self._source: Iterator[Document] = iter(())
         self._next_epoch()
@@ -39,7 +41,6 @@ class ShuffledDocuments(Iterator[Document]):
             chunk = next(self._source, None)
             if chunk is None:
                 break
-            self._taken += 1
             self._buffer.append(chunk)
             self._waiting += _words(chunk)
         if not self._buffer:
@@ -57,6 +58,7 @@ class ShuffledDocuments(Iterator[Document]):
             "files": [file.name for file in self.corpus.files],
             "epoch": self.epoch,
             "order": self._order,
+            "place": self._place,
             "taken": self._taken,
             "buffer": self._buffer,
             "random": self._random.bit_generator.state,
@@ -74,19 +76,25 @@ class ShuffledDocuments(Iterator[Document]):
         self._buffer = list(state["buffer"])
         self._waiting = sum(map(_words, self._buffer))
         self._random.bit_generator.state = state["random"]
-        self._taken = state["taken"]
-        self._source = islice(self._chunks(), self._taken, None)
+        self._place, self._taken = state["place"], state["taken"]
+        self._source = self._chunks()
 
     def _next_epoch(self) -> None:
         self.epoch += 1
         self._order = self._random.permutation(len(self.corpus.files)).tolist()
-        self._taken = 0
+        self._place = self._taken = 0
         self._source = self._chunks()
 
     def _chunks(self) -> Iterator[Document]:
-        for place in self._order:
-            for document in self.corpus.documents(self.corpus.files[place]):
-                yield from cut(document, self.chunk_words)
+        while self._place < len(self._order):
+            file = self.corpus.files[self._order[self._place]]
+            documents = self.corpus.documents(file)
+            chunks = (chunk for document in documents for chunk in cut(document, self.chunk_words))
+            for chunk in islice(chunks, self._taken, None):
+                self._taken += 1
+                yield chunk
+            self._place += 1
+            self._taken = 0
 
 
 def cut(document: Document, chunk_words: int) -> Iterator[Document]:

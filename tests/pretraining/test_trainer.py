@@ -146,3 +146,10 @@ def test_signals_stop_the_command_after_a_step(
     assert "the same command goes on" in " ".join(out.split())
     _, state = read_checkpoint(output / CHECKPOINT)
     assert 0 < state["step"] < 100_000
+
+
+def test_other_text_is_not_resumed(config: Config, tmp_path: Path) -> None:
+    train(config, tmp_path, stop_after=1)
+    config["pretraining"]["vocabulary"]["min_count"] = 3
+    with pytest.raises(PretrainingError, match=r"began on other text, words or weights"):
+        make_trainer(resolve(config), tmp_path)

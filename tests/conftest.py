@@ -27,8 +27,8 @@ SMALL = BiLMConfig(
 def random_bilm(config: BiLMConfig = SMALL, seed: int = 0) -> BiLM:
     """Weights large enough that layers differ and clipping takes place."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
         bilm = BiLM(config)
+        torch.manual_seed(seed)
         for parameter in bilm.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
     return bilm.eval()

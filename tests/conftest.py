@@ -9,6 +9,9 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.formats import hdf5, native
 from spacy_elmo.bilm.model import BiLM
 
+# The biLMs here are tiny: a second thread gains nothing, and on a busy machine waits for its turn.
+torch.set_num_threads(1)
+
 SHARED = Path(__file__).parents[2] / "shared"
 
 SMALL = BiLMConfig(

@@ -1,6 +1,6 @@
 """Lists of words -> arrays of layers: batching, distinct words once, memory bounded."""
 
-import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -11,12 +11,12 @@ from torch import Tensor
 
 from .characters import encode_boundaries, encode_words
 from .model import BiLM, BiLMState
+from .threads import limit_threads_of_worker
 
 Words = Sequence[str]
 Kept = TypeVar("Kept")
 # Words that the char CNN reads at once: bounds its memory, (words, positions, filters).
 CHAR_CNN_WORDS = 512
-_LOADED_BY = os.getpid()
 
 
 class Embedder:
@@ -88,7 +88,7 @@ class Embedder:
     def _read(
         self, sentences: list[Words], state: BiLMState | None
     ) -> tuple[list[Tensor], BiLMState]:
-        _spare_threads_of_a_fork()
+        limit_threads_of_worker()
         device = self.bilm.device
         # Rows of the table of token vectors: <S>, </S>, then each distinct word.
         rows = {
@@ -117,7 +117,7 @@ def _checked(sentences: Iterable[Words]) -> list[Words]:
     for sentence in result:
         if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
             raise TypeError(
-                f"Embedder got {sentence!r} for a sentence, expected a list of words: "
+                f"Embedder got {reprlib.repr(sentence)} for a sentence, expected a list of words: "
                 "embedder([['one', 'sentence'], ['another', 'one']])."
             )
     return result
@@ -137,9 +137,3 @@ def _put(state: BiLMState, rows: list[int], new: BiLMState) -> BiLMState:
             for old, fresh in zip(state, new, strict=True)
         )
     )
-
-
-def _spare_threads_of_a_fork() -> None:
-    """In a forked worker use one thread: OpenMP's pool does not survive a fork, entering it hangs."""
-    if os.getpid() != _LOADED_BY and torch.get_num_threads() > 1:
-        torch.set_num_threads(1)

@@ -125,6 +125,5 @@ def _place(
         return placed
     at = torch.tensor([token for tokens in spans for token in tokens], dtype=torch.int64)
     times = torch.bincount(at, minlength=length).clamp_min(1).to(placed)
-    return (
-        placed.index_add(1, at.to(placed.device), torch.cat(layers, dim=1)) / times[None, :, None]
-    )
+    placed = placed.index_add(1, at.to(placed.device), torch.cat(layers, dim=1))
+    return placed / times[None, :, None]

@@ -288,19 +288,6 @@ def test_no_tensor_grows_with_the_number_of_sentences(bilm, monkeypatch):
     assert 0 < many.elements <= few.elements
 
 
-def test_a_forked_worker_uses_one_thread(bilm, monkeypatch):
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        Embedder(bilm)([["word"]])
-        assert torch.get_num_threads() == 2
-        monkeypatch.setattr(module, "_LOADED_BY", -1)
-        Embedder(bilm)([["word"]])
-        assert torch.get_num_threads() == 1
-    finally:
-        torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize("max_characters", [5, 20])
 def test_words_are_cut_where_the_bilm_says(max_characters):
     bilm = random_bilm(replace(SMALL, max_characters=max_characters)).double()

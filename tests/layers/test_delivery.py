@@ -1,5 +1,8 @@
 """One batch's layers on their way to the listeners, and the gradients on their way back."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from other_device import Array, OtherOps
@@ -111,6 +114,16 @@ def test_layers_are_still_there_when_finished():
     batch = Batch(trainable=False)
     batch.delivery.finish()
     assert batch.delivery.get(batch.docs) == batch.layers
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda kept: pickle.loads(pickle.dumps(kept))])
+def test_a_copy_is_without_the_batch(way):
+    batch = Batch()
+    batch.delivery.add_gradients(batch.docs, batch.layers)
+    other = way(batch.delivery)
+    assert other.get(batch.docs) is None and not other.waits
+    assert other.finish() == 0.0 and batch.received == []
+    assert batch.delivery.finish() > 0
 
 
 def test_it_computes_where_its_ops_are():

@@ -82,5 +82,7 @@ def pretrain_cli(
     if not trainer.finished:
         msg.warn(f"Stopped after step {trainer.step:,}: the same command goes on from there")
         raise typer.Exit(130)
+    first = trainer.history[0]
     best: dict[str, Any] = min(trainer.history, key=lambda entry: entry["mean"])
-    msg.good(f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}: {output}")
+    before = "" if first["step"] else f", {first['mean']:.2f} before training"
+    msg.good(f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}{before}: {output}")

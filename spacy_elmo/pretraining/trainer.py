@@ -141,6 +141,9 @@ class Trainer:
     def run(self) -> Iterator[Progress]:
         """Train until finished, or until stop; a checkpoint stands at the end of either."""
         settings = self.settings
+        if self.step == 0 and settings.init_from is not None:
+            # Before and after are then of one vocabulary, and the best is never worse than the start.
+            self._evaluate()
         while not self._over():
             rate = self.learn_rate.at(self.step)
             loss = self._train_step(rate)

@@ -108,6 +108,8 @@ def test_goes_on_from_a_model_with_its_output_layer(config: Config, tmp_path: Pa
     # Known words are predicted as before; what was one class is shared by itself and 20 words.
     share = general.unknown / (general.tokens + general.sentences)
     assert found.mean == pytest.approx(general.mean * 21**share, rel=1e-4)
+    assert [entry["step"] for entry in trainer.history] == [0, 1]
+    assert trainer.history[0]["mean"] == pytest.approx(found.mean, rel=1e-4)
 
 
 def test_patience_ends_the_run(config: Config, tmp_path: Path) -> None:

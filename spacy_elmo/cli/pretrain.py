@@ -59,8 +59,14 @@ def pretrain_cli(
         trainer = make_trainer(run, output, ranks)
     except (BiLMError, PretrainingError) as error:
         msg.fail(str(error), exits=1)
+
+    def stop(number: int, _: object) -> None:
+        trainer.stop()
+        # A second one ends the process at once; the last checkpoint is whole.
+        signal.signal(number, signal.SIG_DFL)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: trainer.stop())
+        signal.signal(number, stop)
     if not ranks.is_first:
         for _ in trainer.run():
             pass

@@ -27,7 +27,7 @@ def torchrun(config: Config, directory: Path, output: Path, processes: int) -> N
         command,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr[-2000:]

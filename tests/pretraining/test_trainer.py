@@ -139,7 +139,7 @@ def test_signals_stop_the_command_after_a_step(
         while "step" not in process.stderr.read(1) + process.stderr.readline():
             time.sleep(0.01)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 130

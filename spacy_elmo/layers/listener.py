@@ -78,9 +78,14 @@ class ElmoListener(Model[InT, OutT]):
         if self.link.upstream is not upstream:
             self.link = Link(upstream)
 
-    def delivered_layers(self, docs: Sequence[Doc]) -> list[Floats3d] | None:
-        """Layers of docs, if they are of the batch in training."""
-        return self.link.delivery.get(docs) if self.link.delivery is not None else None
+    def delivered_layers(self, docs: Sequence[Doc], is_train: bool) -> list[Floats3d] | None:
+        """Layers of docs, if they are of the batch in training. To predict, only those of a frozen
+        biLM: a trainable one may have been updated since.
+        """
+        delivery = self.link.delivery
+        if delivery is None or not (is_train or delivery.is_frozen):
+            return None
+        return delivery.get(docs)
 
     def stored_layers(self, docs: Sequence[Doc]) -> list[Floats3d]:
         """Layers that docs carry; where they carry none, the upstream component makes them now (as
@@ -136,7 +141,7 @@ def forward(
     model: Model[InT, OutT], docs: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], InT]]:
     assert isinstance(model, ElmoListener)
-    delivered = model.delivered_layers(docs) if is_train else None
+    delivered = model.delivered_layers(docs, is_train)
     delivery = model.link.delivery if delivered is not None else None
     layers = delivered if delivered is not None else model.stored_layers(docs)
     model.check_sizes(layers)

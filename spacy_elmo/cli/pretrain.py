@@ -1,14 +1,21 @@
 """`python -m spacy elmo pretrain`: raw text -> biLM."""
 
+from __future__ import annotations
+
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from confection import Config
 from spacy.cli._util import Arg, Opt
 from wasabi import msg
 
 from . import elmo_cli
+
+if TYPE_CHECKING:
+    from ..pretraining.config import Run
+    from ..pretraining.trainer import Trainer
 
 
 @elmo_cli.command(
@@ -55,11 +62,21 @@ def pretrain_cli(
         with show_validation_error(config_path):
             config = load_config(config_path, overrides=overrides, interpolate=False)
             run = resolve(config)
-        ranks = Ranks.join()
-        trainer = make_trainer(run, output, ranks)
+        with Ranks.joined() as ranks:
+            trainer = make_trainer(run, output, ranks)
+            _stop_on_signals(trainer)
+            if ranks.is_first:
+                _run_and_report(trainer, run, config)
+            else:
+                for _ in trainer.run():
+                    pass
     except (BiLMError, PretrainingError) as error:
         msg.fail(str(error), exits=1)
+    if ranks.is_first:
+        _conclude(trainer)
 
+
+def _stop_on_signals(trainer: Trainer) -> None:
     def stop(number: int, _: object) -> None:
         trainer.stop()
         # A second one ends the process at once; the last checkpoint is whole.
@@ -67,28 +84,29 @@ def pretrain_cli(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    if not ranks.is_first:
-        for _ in trainer.run():
-            pass
-        return
+
+
+def _run_and_report(trainer: Trainer, run: Run, config: Config) -> None:
     counts = trainer.counts
     msg.info(
         f"{counts.tokens:,} tokens in {counts.sentences:,} sentences; the output layer knows "
         f"{len(trainer.vocabulary):,} words, {counts.coverage:.2%} of the tokens"
     )
-    config.to_disk(output / "config.cfg")
+    config.to_disk(trainer.output / "config.cfg")
     if trainer.step:
         msg.info(f"Going on after step {trainer.step:,}")
     log = run.logger(trainer.step)
-    try:
-        for progress in trainer.run():
-            log(progress)
-    except PretrainingError as error:
-        msg.fail(str(error), exits=1)
+    for progress in trainer.run():
+        log(progress)
+
+
+def _conclude(trainer: Trainer) -> None:
     if not trainer.finished:
         msg.warn(f"Stopped after step {trainer.step:,}: the same command goes on from there")
         raise typer.Exit(130)
     first = trainer.history[0]
     best: dict[str, Any] = min(trainer.history, key=lambda entry: entry["mean"])
     before = "" if first["step"] else f", {first['mean']:.2f} before training"
-    msg.good(f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}{before}: {output}")
+    msg.good(
+        f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}{before}: {trainer.output}"
+    )

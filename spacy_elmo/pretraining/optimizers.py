@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.optim import Optimizer
+# spaCy imports this module where it lists optimisers, and there torch may not be needed.
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 # Groups of parameters, as PyTorch's optimisers take them.
 Parameters = list[dict[str, Any]]
@@ -17,7 +18,7 @@ Rate = float | Iterator[float]
 class Optimization:
     """How parameters are updated: create builds the optimiser, learn_rate gives its rates in turn."""
 
-    create: Callable[[Parameters], Optimizer]
+    create: Callable[[Parameters], "Optimizer"]
     learn_rate: Rate
 
 
@@ -28,6 +29,8 @@ def adam(
     eps: float = 1e-8,
 ) -> Optimization:
     """Adam (`spacy-elmo.Adam.v1`)."""
+    import torch
+
     return Optimization(
         lambda parameters: torch.optim.Adam(parameters, betas=(beta1, beta2), eps=eps, fused=True),
         learn_rate,
@@ -42,6 +45,8 @@ def adamw(
     weight_decay: float = 0.01,
 ) -> Optimization:
     """Adam with decoupled weight decay (`spacy-elmo.AdamW.v1`)."""
+    import torch
+
     return Optimization(
         lambda parameters: torch.optim.AdamW(
             parameters, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=True
@@ -52,6 +57,8 @@ def adamw(
 
 def adagrad(learn_rate: Rate, initial_accumulator_value: float = 1.0) -> Optimization:
     """Adagrad, with the original ELMo's initial accumulator (`spacy-elmo.Adagrad.v1`)."""
+    import torch
+
     return Optimization(
         lambda parameters: torch.optim.Adagrad(
             parameters, initial_accumulator_value=initial_accumulator_value

@@ -1,6 +1,8 @@
 """The processes that train one model together, as torchrun starts them."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,19 +19,25 @@ class Ranks:
     size: int = 1
 
     @classmethod
-    def join(cls) -> "Ranks":
-        """Join the group that torchrun describes in the environment, if it does."""
+    @contextmanager
+    def joined(cls) -> Iterator["Ranks"]:
+        """The group that torchrun describes in the environment, if any, until the end of the block."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
-            return cls()
-        if not dist.is_initialized():
-            backend = "gloo"
-            if torch.cuda.is_available():
-                torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-                backend = "cpu:gloo,cuda:nccl"
-            # The others wait while the first process counts the text or evaluates.
-            dist.init_process_group(backend, timeout=timedelta(days=1))
-        return cls(dist.get_rank(), size)
+            yield cls()
+            return
+        backend = "gloo"
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            backend = "cpu:gloo,cuda:nccl"
+        # The others wait while the first process counts the text or evaluates.
+        dist.init_process_group(backend, timeout=timedelta(days=1))
+        try:
+            yield (ranks := cls(dist.get_rank(), size))
+            # Who left earlier would break the connections that others still use.
+            ranks.wait()
+        finally:
+            dist.destroy_process_group()
 
     @property
     def is_first(self) -> bool:

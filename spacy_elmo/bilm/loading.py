@@ -51,7 +51,7 @@ def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
 def find(name_or_path: str | Path) -> Source:
     """Tell the layout of a biLM from its files. Raises BiLMError where it is none that is known."""
     path = _resolve(name_or_path)
-    if path.is_file():
+    if not path.is_dir():
         if hdf5.is_weights(path):
             return _hdf5(path.parent, path)
         if path.name == native.WEIGHTS:
@@ -72,13 +72,13 @@ def find(name_or_path: str | Path) -> Source:
 
 
 def _resolve(name_or_path: str | Path) -> Path:
+    packaged = sorted(p for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
+    known = {path.name: path for path in packaged}
+    if str(name_or_path) in known:
+        return known[str(name_or_path)]
     path = Path(name_or_path)
-    packaged = PACKAGED / path
-    if len(path.parts) == 1 and packaged.is_dir():
-        return packaged
     if path.exists():
         return path
-    known = sorted(p.name for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
         + (f" or a packaged model's name ({', '.join(known)})." if known else ".")
@@ -102,9 +102,10 @@ def _native(directory: Path) -> Source:
 
 
 def _hdf5(directory: Path, weights: Path) -> Source:
-    options = [directory / "options.json"]
-    if not options[0].is_file():
-        options = sorted(directory.glob("*options.json"))
+    # Several models in one directory are told apart by what stands before "weights.hdf5".
+    partner = directory / weights.name.replace("weights.hdf5", "options.json")
+    named = [p for p in (partner, directory / "options.json") if p != weights and p.is_file()]
+    options = named[:1] or sorted(directory.glob("*options.json"))
     if len(options) != 1:
         names = ", ".join(path.name for path in options) or "none"
         raise BiLMError(

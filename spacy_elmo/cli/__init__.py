@@ -8,10 +8,18 @@ from spacy.cli._util import app
 
 elmo_cli = typer.Typer(
     name="elmo",
-    help="Commands of spacy-elmo: make configs for ELMo pipelines, look at biLMs and their layers.",
+    help="Commands of spacy-elmo: make configs for ELMo pipelines, pretrain biLMs, look at their layers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(elmo_cli)
 
-from . import analyze, info, init_config, mix  # noqa: E402, F401  (they add their commands)
+# They add their commands.
+from . import (  # noqa: E402
+    analyze,  # noqa: F401
+    evaluate,  # noqa: F401
+    info,  # noqa: F401
+    init_config,  # noqa: F401
+    mix,  # noqa: F401
+    pretrain,  # noqa: F401
+)

@@ -15,7 +15,7 @@ def read_json(path: Path) -> object:
         parsed: object = json.loads(path.read_text(encoding="utf8"))
     except OSError as error:
         raise BiLMError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BiLMError(
             f"{path} is not JSON ({error}): expected an object that describes a biLM."
         ) from None

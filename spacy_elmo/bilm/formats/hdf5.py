@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from .files import read_json, write_atomically
 
 Array = NDArray[np.float32]
 MARK = "char_embed"
+# What h5py raises depends on the part of a file that is damaged.
+DAMAGE = (OSError, RuntimeError, KeyError, ValueError)
 REMEDY = "the weights and the options belong to different models, or the file is damaged"
 
 
@@ -46,8 +49,8 @@ def is_weights(path: Path) -> bool:
     try:
         with h5py.File(path, "r") as file:
             return MARK in file
-    except OSError:
-        # Truncated: let `read` say so.
+    except DAMAGE:
+        # Let `read` say so.
         return True
 
 
@@ -164,10 +167,14 @@ def _theirs(rows: Array) -> Array:
     return np.concatenate([i, j, f, o])
 
 
-def _open(path: Path) -> h5py.File:
+@contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
+        with h5py.File(path, "r") as file:
+            yield file
+    except BiLMError:
+        raise
+    except DAMAGE as error:
         raise BiLMError(
             f"{path} cannot be read as HDF5 ({error}): expected the weights of a biLM; "
             "the file is damaged or incomplete, fetch it again."
@@ -214,13 +221,7 @@ def _shapes(file: h5py.File) -> dict[str, tuple[tuple[int, ...], Any]]:
 
 
 def _load(file: h5py.File, dataset: Dataset, path: Path) -> Array:
-    try:
-        array: Array = file[dataset.name][()]
-    except OSError as error:
-        raise BiLMError(
-            f"{path}: the dataset '{dataset.name}' cannot be read ({error}): "
-            "the file is damaged, fetch it again."
-        ) from None
+    array: Array = file[dataset.name][()]
     if dataset.name == MARK and len(array) == N_CHARACTERS + 1:
         return _without_mask_row(array, path)
     return array

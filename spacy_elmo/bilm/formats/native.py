@@ -56,16 +56,16 @@ def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
     path = directory / WEIGHTS
     with _reading(path):
         tensors = safetensors.torch.load_file(path)
-    return config, {key: tensor.float() for key, tensor in tensors.items()}
+    return config, _in_float32(tensors, str(path))
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(source: Path | str) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OSError) as error:
         raise BiLMError(
-            f"{path} cannot be read as safetensors ({error}): the file is damaged or missing."
+            f"{source} cannot be read as safetensors ({error}): the file is damaged or missing."
         ) from None
 
 
@@ -103,6 +103,17 @@ def from_bytes(config: object, weights: bytes) -> tuple[BiLMConfig, dict[str, Te
     """Read what to_bytes gave."""
     source = "the serialised biLM"
     parsed = config_from_json(config, source)
-    tensors = safetensors.torch.load(weights)
+    with _reading(source):
+        tensors = safetensors.torch.load(weights)
     check(parsed, {key: tuple(tensor.shape) for key, tensor in tensors.items()}, source)
-    return parsed, {key: tensor.float() for key, tensor in tensors.items()}
+    return parsed, _in_float32(tensors, source)
+
+
+def _in_float32(tensors: dict[str, Tensor], source: str) -> dict[str, Tensor]:
+    for key, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise BiLMError(
+                f"{source}: the tensor '{key}' has the type {tensor.dtype}, expected a float's: "
+                "quantised weights cannot be read."
+            )
+    return {key: tensor.float() for key, tensor in tensors.items()}

@@ -8,13 +8,17 @@ from spacy.vocab import Vocab
 
 def read_conllu(lines: Iterable[str], vocab: Vocab) -> Iterator[Doc]:
     """Syntactic words, with `tag_`, `pos_`, `morph` and `lemma_`: ranges (1-2) and empty nodes (1.1) are
-    left out.
+    left out. Raises ValueError where a line has not ten columns.
     """
     rows: list[list[str]] = []
-    for line in lines:
+    for number, line in enumerate(lines, start=1):
         line = line.rstrip("\r\n")
         if line and not line.startswith("#"):
             row = line.split("\t")
+            if len(row) != 10:
+                raise ValueError(
+                    f"Line {number} has {len(row)} column(s) between tabs, expected the 10 of CoNLL-U."
+                )
             if row[0].isdecimal():
                 rows.append(row)
         elif not line and rows:

@@ -4,7 +4,9 @@ import bz2
 import gzip
 import json
 import lzma
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,12 +30,24 @@ def read_docs(path: Path, nlp: Language, max_tokens: int | None = None) -> Itera
     max_tokens (int): Stop after the Doc with which so many have been read.
     """
     n_tokens = 0
-    for doc in _read(path, nlp):
-        if len(doc):
-            yield doc
-            n_tokens += len(doc)
-        if max_tokens is not None and n_tokens >= max_tokens:
-            return
+    with failures_named(path):
+        for doc in _read(path, nlp):
+            if len(doc):
+                yield doc
+                n_tokens += len(doc)
+            if max_tokens is not None and n_tokens >= max_tokens:
+                return
+
+
+@contextmanager
+def failures_named(path: Path) -> Iterator[None]:
+    """What goes wrong with a file becomes a CorpusError that names it."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise CorpusError(f"'{path}' cannot be read, is it whole? {error}") from error
 
 
 def open_text(path: Path) -> TextIO:
@@ -74,8 +88,13 @@ def _from_json(line: str, nlp: Language, path: Path, number: int) -> Doc:
         entry = json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(f"Line {number} of '{path}' is no JSON: {error}.") from error
-    if isinstance(entry, dict) and isinstance(entry.get("tokens"), list):
-        return Doc(nlp.vocab, words=entry["tokens"])
-    if isinstance(entry, dict) and isinstance(entry.get("text"), str):
-        return nlp.make_doc(entry["text"])
-    raise CorpusError(f'Line {number} of \'{path}\' has neither "tokens" nor "text".')
+    tokens, running = (
+        (entry.get("tokens"), entry.get("text")) if isinstance(entry, dict) else (None,) * 2
+    )
+    if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
+        return Doc(nlp.vocab, words=tokens)
+    if isinstance(running, str):
+        return nlp.make_doc(running)
+    raise CorpusError(
+        f'Line {number} of \'{path}\' has neither "tokens", a list of strings, nor "text", a string.'
+    )

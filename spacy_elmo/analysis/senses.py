@@ -1,10 +1,12 @@
 """Word senses by nearest neighbour (Peters et al. 2018, section 5.3, after Melamud et al. 2016).
 
 Each sense is the mean of its vectors in the training data; a word gets the sense, of those known
-of it, of the highest cosine. A word that the training data lacks has no known sense, and gets none.
+of it, of the highest cosine. A word that the training data lacks falls back to the most frequent sense
+of its lemma as another part of speech, and if there is none gets none.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from .corpus import CorpusError, open_text, suffix
+from .corpus import CorpusError, failures_named, open_text, suffix
 from .geometry import unit
 from .layers import LayerReader
 
@@ -43,13 +45,15 @@ def read_senses(path: Path, nlp: Language) -> Iterator[tuple[Doc, list[Annotatio
             f"'{path}' is not a .jsonl file, expected lines of "
             '{"tokens": [...], "senses": [[index, lemma, pos, sense], ...]}.'
         )
-    with open_text(path) as file:
+    with failures_named(path), open_text(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 entry = json.loads(line)
                 doc = Doc(nlp.vocab, words=entry["tokens"])
                 found = [Annotation(i, (lemma, pos), s) for i, lemma, pos, s in entry["senses"]]
-            except (ValueError, KeyError, TypeError) as error:
+                for annotation in found:
+                    doc[annotation.token]  # raises IndexError
+            except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise CorpusError(
                     f"Line {number} of '{path}' has no tokens with senses "
                     f"({type(error).__name__}: {error})."
@@ -97,15 +101,20 @@ class Inventory:
             senses[sense] = Sense(1, vectors.astype(np.float32))
 
     def most_frequent(self, word: Word) -> str | None:
-        """Of several that are, the first in the alphabet; None for a word not seen."""
-        senses = self.words.get(word)
-        return min(senses, key=lambda s: (-senses[s].count, s)) if senses else None
+        """Of several that are, the first in the alphabet; for a word not seen that of its lemma, None
+        where that was not seen either.
+        """
+        counts: Counter[str] = Counter()
+        alike = [word] if word in self.words else [w for w in self.words if w[0] == word[0]]
+        for each in alike:
+            counts.update({name: sense.count for name, sense in self.words[each].items()})
+        return min(counts, key=lambda name: (-counts[name], name), default=None)
 
     def nearest(self, word: Word, vectors: Floats, weights: Floats) -> str | None:
-        """By layers mixed with weights; None for a word not seen."""
+        """By layers mixed with weights; for a word not seen its lemma's most frequent sense."""
         senses = self.words.get(word)
         if not senses:
-            return None
+            return self.most_frequent(word)
         names = list(senses)
         means = np.stack([np.tensordot(weights, senses[name].mean, 1) for name in names])
         cosines = unit(means) @ unit(np.tensordot(weights, vectors, 1))

@@ -76,6 +76,21 @@ def test_most_frequent_sense() -> None:
         inventory.add(PLAY, sense, np.ones((1, 2)))
     assert inventory.most_frequent(PLAY) == "a"  # of a and b the first
     assert inventory.most_frequent(("go", "VERB")) is None
+    inventory.add(("play", "VERB"), "d", np.ones((1, 2)))
+    inventory.add(("play", "VERB"), "d", np.ones((1, 2)))
+    inventory.add(("play", "VERB"), "d", np.ones((1, 2)))
+    assert inventory.most_frequent(PLAY) == "a"
+
+
+def test_a_word_not_seen_falls_back_to_its_lemma() -> None:
+    inventory = Inventory()
+    for word, sense, n in [("NOUN", "a", 2), ("VERB", "b", 3), ("ADJ", "c", 1)]:
+        for _ in range(n):
+            inventory.add(("play", word), sense, RNG.normal(size=(1, 2)))
+    unseen = ("play", "ADV")
+    assert inventory.most_frequent(unseen) == "b"
+    assert inventory.nearest(unseen, np.ones((1, 2)), np.ones(1)) == "b"
+    assert inventory.most_frequent(("sing", "VERB")) is None
 
 
 def test_learned_mix_finds_the_layer_that_knows() -> None:
@@ -153,9 +168,14 @@ def test_other_files_are_refused(nlp: Language, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"is not a \.jsonl file"):
         next(read_senses(tmp_path / "senses.txt", nlp))
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"tokens": ["a"]}')
-    with pytest.raises(CorpusError, match=r"Line 1 of .* no tokens with senses \(KeyError"):
-        next(read_senses(path, nlp))
+    for line, error in [
+        ('{"tokens": ["a"]}', "KeyError"),
+        ('{"tokens": ["a"], "senses": [[1, "a", "X", "s"]]}', "IndexError"),
+        ('{"tokens": ["a"], "senses": [[0, "a", "X"]]}', "ValueError"),
+    ]:
+        path.write_text(line)
+        with pytest.raises(CorpusError, match=rf"Line 1 of .* no tokens with senses \({error}"):
+            next(read_senses(path, nlp))
 
 
 def run(*arguments: object) -> Result:

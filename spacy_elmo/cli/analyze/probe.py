@@ -61,8 +61,8 @@ def probe_cli(
 
     Tags: a logistic regression on frozen vectors. Its control task gives each word type a random label
     (Hewitt and Liang 2019); selectivity is the difference. Senses: the nearest mean of the senses
-    that the training data has of the word, beside its most frequent sense; of words it lacks no
-    sense is known.
+    that the training data has of the word, beside its most frequent sense, to which a word that the
+    data lacks falls back.
     """
     with failures():
         from ...analysis.layers import layer_reader

@@ -5,7 +5,7 @@ import math
 import torch
 
 from .config import BiLMConfig
-from .loading import Source
+from .formats.source import Source
 from .model import BiLM
 
 

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .characters import encode_boundaries, encode_words
 from .model import BiLM, BiLMState
 
 Words = Sequence[str]
@@ -100,8 +99,8 @@ class Embedder:
 
     def _encode(self, words: list[str]) -> Tensor:
         """Token vectors of the boundaries and of words. *Shape:* (2 + words, projection_dim)."""
-        size = self.bilm.config.max_characters
-        ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
+        spelling = self.bilm.spelling
+        ids = np.concatenate([spelling.boundaries(), spelling.words(words)])
         blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
         return torch.cat([self.bilm.encode_words(block) for block in blocks])
 

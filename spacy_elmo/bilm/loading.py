@@ -1,7 +1,5 @@
 """A packaged model's name or a path -> BiLM, whatever the layout."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,33 +9,24 @@ from .config import BiLMConfig
 from .errors import BiLMError
 from .formats import hdf5, native
 from .formats.files import read_json
+from .formats.source import Source
 from .model import BiLM
 
 PACKAGED = Path(__file__).parent.parent / "models"
 EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
+# Each tells by what is in the files whether a path is of its layout.
+LAYOUTS = (native.find, hdf5.find)
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a biLM was found: its layout in words, its files, and how it is read.
-
-    inspect: Checks it without loading tensors. read: Loads it. Both raise BiLMError.
-    """
-
-    layout: str
-    files: tuple[Path, ...]
-    inspect: Callable[[], BiLMConfig]
-    read: Callable[[], tuple[BiLMConfig, dict[str, Tensor]]]
-
-
-def load_bilm(name_or_path: str | Path) -> BiLM:
+def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:
     """Load a biLM, on the CPU, in evaluation mode.
 
-    name_or_path: The name of a packaged model, a directory, or a file of weights with its options
-        beside it. The layout is told by what the files hold.
+    name_or_path: The name of a packaged or downloaded model, a directory, an archive, or a file of
+        weights. The layout is told by what the files hold.
+    options: The options.json of HDF5 weights, where it is not beside them.
     Raises BiLMError, in one sentence, for what is not a biLM or is damaged.
     """
-    return build(*find(name_or_path).read())
+    return build(*find(name_or_path, options=options).read())
 
 
 def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
@@ -48,72 +37,45 @@ def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
     return bilm.eval()
 
 
-def find(name_or_path: str | Path) -> Source:
+def find(name_or_path: str | Path, *, options: str | Path | None = None) -> Source:
     """Tell the layout of a biLM from its files. Raises BiLMError where it is none that is known."""
     path = _resolve(name_or_path)
-    if path.is_file():
-        if hdf5.is_weights(path):
-            return _hdf5(path.parent, path)
-        if path.name == native.WEIGHTS:
-            return _native(path.parent)
-        raise BiLMError(f"{path} is not the weights of a biLM: expected {EXPECTED}.")
-    if (path / native.CONFIG).is_file():
-        return _native(path)
-    weights = [file for file in sorted(path.iterdir()) if file.is_file() and hdf5.is_weights(file)]
-    if len(weights) == 1:
-        return _hdf5(path, weights[0])
-    if weights:
-        names = ", ".join(file.name for file in weights)
-        raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
-    if inside := sorted(path.glob("*/bilm")):
-        raise BiLMError(f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that.")
-    found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
-    raise BiLMError(f"{path} is not a biLM: expected {EXPECTED}, found {found}.")
+    if options is not None:
+        if source := hdf5.find(path, Path(options)):
+            return source
+        raise BiLMError(f"{path} is not HDF5 weights, the one layout to which options are given.")
+    for find_layout in LAYOUTS:
+        if source := find_layout(path):
+            return source
+    raise BiLMError(_refusal(path))
 
 
 def _resolve(name_or_path: str | Path) -> Path:
+    packaged = sorted(p for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
+    known = {path.name: path for path in packaged}
+    if str(name_or_path) in known:
+        return known[str(name_or_path)]
     path = Path(name_or_path)
-    packaged = PACKAGED / path
-    if len(path.parts) == 1 and packaged.is_dir():
-        return packaged
     if path.exists():
         return path
-    known = sorted(p.name for p in PACKAGED.iterdir() if p.is_dir()) if PACKAGED.is_dir() else []
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
         + (f" or a packaged model's name ({', '.join(known)})." if known else ".")
     )
 
 
-def _native(directory: Path) -> Source:
-    path = directory / native.CONFIG
-    parsed = read_json(path)
-    if not native.is_config(parsed):
+def _refusal(path: Path) -> str:
+    """Why a path is not a biLM, in one sentence."""
+    directory = path if path.is_dir() else path.parent
+    config = directory / native.CONFIG
+    if path.name in (directory.name, native.WEIGHTS) and config.is_file():
+        parsed = read_json(config)
         kind = parsed.get("model_type") if isinstance(parsed, dict) else None
         what = f"a model of type {kind!r}" if kind else "another model"
-        raise BiLMError(f"{path} describes {what}, not a biLM: expected {EXPECTED}.")
-    files = (path, directory / native.WEIGHTS)
-    return Source(
-        "config.json + weights.safetensors",
-        files,
-        lambda: native.inspect(directory),
-        lambda: native.read(directory),
-    )
-
-
-def _hdf5(directory: Path, weights: Path) -> Source:
-    options = [directory / "options.json"]
-    if not options[0].is_file():
-        options = sorted(directory.glob("*options.json"))
-    if len(options) != 1:
-        names = ", ".join(path.name for path in options) or "none"
-        raise BiLMError(
-            f"{directory} has no options for {weights.name} (found {names}): "
-            "expected one options.json, published with the weights, beside them."
-        )
-    return Source(
-        "options.json + weights.hdf5",
-        (options[0], weights),
-        lambda: hdf5.inspect(options[0], weights),
-        lambda: hdf5.read(options[0], weights),
-    )
+        return f"{config} describes {what}, not a biLM: expected {EXPECTED}."
+    if path.is_file():
+        return f"{path} is not the weights of a biLM: expected {EXPECTED}."
+    if inside := sorted(path.glob("*/bilm")):
+        return f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that."
+    found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
+    return f"{path} is not a biLM: expected {EXPECTED}, found {found}."

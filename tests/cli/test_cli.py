@@ -43,7 +43,8 @@ def test_info_refuses_with_the_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("placement", "filled"), [("input", ["input"]), ("output", ["output"]), ("both", ["input", "output"])]
+    ("placement", "filled"),
+    [("input", ["input"]), ("output", ["output"]), ("both", ["input", "output"])],
 )
 def test_init_config_places_listeners(
     bilm_dir: Path, tmp_path: Path, placement: str, filled: list[str]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .config import BiLMConfig
 from .errors import BiLMError
-from .formats import hdf5, native
+from .formats import archive, hdf5, native
 from .formats.files import read_json
 from .formats.source import Source
 from .model import BiLM
@@ -44,9 +44,15 @@ def find(name_or_path: str | Path, *, options: str | Path | None = None) -> Sour
         if source := hdf5.find(path, Path(options)):
             return source
         raise BiLMError(f"{path} is not HDF5 weights, the one layout to which options are given.")
+    return _find(path)
+
+
+def _find(path: Path) -> Source:
     for find_layout in LAYOUTS:
         if source := find_layout(path):
             return source
+    if archive.is_archive(path):
+        return archive.find(path, _find)
     raise BiLMError(_refusal(path))
 
 

@@ -25,11 +25,10 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         "Parameters": f"{count_parameters(config):,}",
         "Layers": f"{config.n_layers + 1} (the tokens and {config.n_layers} LSTM layers), "
         f"{config.width} wide",
-        "Characters": f"{config.n_characters} ids of width {config.char_dim}; a word is at most "
-        f"{config.max_characters - 2} UTF-8 bytes and two boundaries",
+        "Characters": _characters(config),
         "Char CNN": f"{config.n_filters} filters ({filters}), {config.activation}",
         "Highway layers": str(config.n_highway),
-        "Token projection": f"{config.n_filters} -> {config.projection_dim}"
+        "Token projection": f"{config.n_features} -> {config.projection_dim}"
         if config.projects_characters
         else "none",
         "LSTM": f"{config.cell_dim} cells, projected to {config.projection_dim}"
@@ -38,6 +37,18 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         "Clipping": f"cells {_clip(config.cell_clip)}, projection {_clip(config.projection_clip)}",
         "Skip connections": "yes" if config.skip_connections else "no",
     }
+
+
+def _characters(config: BiLMConfig) -> str:
+    lexicon = config.lexicon
+    kind = "UTF-8 bytes" if lexicon is None else "Unicode characters"
+    text = (
+        f"{config.n_characters} ids of width {config.char_dim}; a word is at most "
+        f"{config.max_characters - 2} {kind} and two boundaries"
+    )
+    if lexicon is not None and lexicon.words:
+        text += f"; {len(lexicon.words):,} words have vectors of their own, {lexicon.word_dim} wide"
+    return text
 
 
 def _clip(bound: float | None) -> str:

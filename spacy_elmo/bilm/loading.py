@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .config import BiLMConfig
 from .errors import BiLMError
-from .formats import archive, hdf5, native
+from .formats import archive, hdf5, many_langs, native
 from .formats.files import read_json
 from .formats.source import Source
 from .model import BiLM
@@ -15,7 +15,7 @@ from .model import BiLM
 PACKAGED = Path(__file__).parent.parent / "models"
 EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
 # Each tells by what is in the files whether a path is of its layout.
-LAYOUTS = (native.find, hdf5.find)
+LAYOUTS = (native.find, many_langs.find, hdf5.find)
 
 
 def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:

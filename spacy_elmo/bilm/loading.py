@@ -7,15 +7,16 @@ from torch import Tensor
 
 from .config import BiLMConfig
 from .errors import BiLMError
-from .formats import archive, hdf5, many_langs, native
+from .formats import archive, hdf5, many_langs, native, tf_checkpoint
 from .formats.files import read_json
 from .formats.source import Source
+from .formats.tensor_bundle import INDEX
 from .model import BiLM
 
 PACKAGED = Path(__file__).parent.parent / "models"
 EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
 # Each tells by what is in the files whether a path is of its layout.
-LAYOUTS = (native.find, many_langs.find, hdf5.find)
+LAYOUTS = (native.find, many_langs.find, hdf5.find, tf_checkpoint.find)
 
 
 def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:
@@ -62,8 +63,10 @@ def _resolve(name_or_path: str | Path) -> Path:
     if str(name_or_path) in known:
         return known[str(name_or_path)]
     path = Path(name_or_path)
-    if path.exists():
-        return path
+    # A checkpoint is known by a name that none of its files has.
+    for place in (path, path.with_name(path.name + INDEX) if path.name else path):
+        if place.exists():
+            return place
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
         + (f" or a packaged model's name ({', '.join(known)})." if known else ".")

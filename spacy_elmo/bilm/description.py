@@ -36,6 +36,7 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         else f"{config.cell_dim} cells, no projection",
         "Clipping": f"cells {_clip(config.cell_clip)}, projection {_clip(config.projection_clip)}",
         "Skip connections": "yes" if config.skip_connections else "no",
+        "Output layer": "kept" if source.read_output else "none",
     }
 
 

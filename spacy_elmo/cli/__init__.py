@@ -8,10 +8,10 @@ from spacy.cli._util import app
 
 elmo_cli = typer.Typer(
     name="elmo",
-    help="Commands of spacy-elmo: make configs for ELMo pipelines, look at biLMs.",
+    help="Commands of spacy-elmo: make configs for ELMo pipelines, fetch, convert and look at biLMs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(elmo_cli)
 
-from . import info, init_config  # noqa: E402, F401  (they add their commands)
+from . import convert, info, init_config  # noqa: E402, F401  (they add their commands)

@@ -8,11 +8,12 @@ from . import elmo_cli
 
 @elmo_cli.command("info")
 def info_cli(
-    model: str = Arg(..., help="A packaged biLM's name, or the path of one (directory or weights)"),
+    model: str = Arg(..., help="A biLM's name, or the path of one (directory, archive or weights)"),
 ) -> None:
     """Tell what a biLM is: its layout, sizes, parameters and characters; or why it cannot be read.
 
-    Only headers are read: every tensor's name and shape is checked, none is loaded.
+    Only headers are read: every tensor's name and shape is checked, none is loaded. (An archive is
+    unpacked for it, and a .pkl of the older kind is read whole.)
     """
     from ..bilm.description import describe
     from ..bilm.errors import BiLMError

@@ -114,6 +114,13 @@ def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> No
     write_atomically(directory / CONFIG, lambda path: path.write_text(text, encoding="utf8"))
 
 
+def write_output(output: dict[str, Tensor], directory: Path) -> None:
+    """Write an output layer beside a biLM, as pretraining does."""
+    stored = {key: tensor.detach().cpu().contiguous() for key, tensor in output.items()}
+    path = directory / OUTPUT_LAYER
+    write_atomically(path, lambda place: safetensors.torch.save_file(stored, place))
+
+
 def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -> None:
     """Raises BiLMError unless the tensors are exactly those of a biLM of this config."""
     with torch.device("meta"):

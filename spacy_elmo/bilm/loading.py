@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from . import cache
 from .config import BiLMConfig
 from .errors import BiLMError
 from .formats import archive, hdf5, many_langs, native, tf_checkpoint
@@ -67,9 +68,12 @@ def _resolve(name_or_path: str | Path) -> Path:
     for place in (path, path.with_name(path.name + INDEX) if path.name else path):
         if place.exists():
             return place
+    if downloaded := cache.find(str(name_or_path)):
+        return downloaded
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
-        + (f" or a packaged model's name ({', '.join(known)})." if known else ".")
+        + (f" or a packaged model's name ({', '.join(known)})" if known else "")
+        + ", or a published one's after `python -m spacy elmo download NAME`."
     )
 
 

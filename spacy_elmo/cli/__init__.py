@@ -14,4 +14,4 @@ elmo_cli = typer.Typer(
 )
 app.add_typer(elmo_cli)
 
-from . import convert, info, init_config  # noqa: E402, F401  (they add their commands)
+from . import convert, download, info, init_config  # noqa: E402, F401  (they add their commands)

@@ -1,14 +1,15 @@
 """The layers of one Doc, kept in `Doc.user_data` as plain arrays so that they serialise with it."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from spacy.tokens import Doc
 from thinc.types import Floats3d
 
 EXTENSION = "elmo"
-# component name -> layers; the component that ran last stands last.
-USER_DATA_KEY = "spacy_elmo.layers"
+# Where spaCy keeps an extension's own value, so that its messages name it.
+# Component name -> layers; the component that ran last stands last.
+USER_DATA_KEY: Any = ("._.", EXTENSION, None, None)
 
 
 @dataclass(frozen=True)

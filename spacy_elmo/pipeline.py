@@ -79,6 +79,7 @@ class Elmo(TrainablePipe):
         self.cfg: dict[str, Any] = {}
         self.listener_map = {}
         self._delivery: Delivery | None = None
+        self._late_optimizer: Optimizer | None = None
         self._unreported_loss = 0.0
         model.attrs["replace_listener"] = replace_listener
         model.attrs["replace_listener_cfg"] = replace_listener_config
@@ -113,8 +114,10 @@ class Elmo(TrainablePipe):
         found = self.listener_map.get(component_name, [])
         if not any(listener is other for other in found):
             return False
-        found[:] = [other for other in found if other is not listener]
-        if not found:
+        # A new list: `nlp.replace_listeners` removes listeners while it goes over the old one.
+        if rest := [other for other in found if other is not listener]:
+            self.listener_map[component_name] = rest
+        else:
             del self.listener_map[component_name]
         return True
 
@@ -160,7 +163,9 @@ class Elmo(TrainablePipe):
                 prefer_tensor(doc)
 
     def annotate(self, docs: Sequence[Doc]) -> None:
-        self.set_annotations(docs, self.predict(docs))
+        """Set the layers of docs because a listener asks for them, whatever keep_layers."""
+        for doc, layers in zip(docs, self.predict(docs), strict=True):
+            set_layers(doc, self.name, layers)
 
     def _initialized_mix(self) -> Mix:
         """The mix, sized for the biLM: a pipeline works without `initialize`."""
@@ -179,6 +184,7 @@ class Elmo(TrainablePipe):
         """Load the biLM; its weights are what they are, nothing is drawn anew."""
         validate_get_examples(get_examples, "Elmo.initialize")
         self.model.initialize()
+        self._initialized_mix()
 
     def update(
         self,
@@ -189,7 +195,7 @@ class Elmo(TrainablePipe):
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Deliver the layers to the listeners. Their gradients come back while they are updated; they
-        go on into the biLM, if it is trainable, in finish_update or with the next batch.
+        go on into the biLM, if it is trainable, in finish_update or before the next batch.
 
         losses: As of spaCy's tok2vec, the sum of the squared gradients; 0 for a frozen biLM.
         """
@@ -204,22 +210,22 @@ class Elmo(TrainablePipe):
         docs = [example.predicted for example in examples]
         trainable = bilm_model.get_shim(self.model).trainable
         layers, backprop = self.model(docs, is_train=trainable)
-
-        def train_bilm(d_layers: list[Floats3d]) -> None:
-            backprop(d_layers)
-            if callable(sgd):
-                self.model.finish_update(sgd)
-
-        callback = train_bilm if trainable else None
-        self._delivery = Delivery(self.model.ops, docs, layers, callback)
+        self._delivery = Delivery(self.model.ops, docs, layers, backprop if trainable else None)
+        self._late_optimizer = sgd if trainable and callable(sgd) else None
         for listener in self.listeners:
-            # With several `elmo` it may be another's; without an upstream it was unpickled just now.
+            # With several `elmo` it may be another's; one that is gone was of another pipeline.
             if listener.link.upstream in (None, self):
                 listener.connect(self)
                 listener.link.delivery = self._delivery
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
+        """Update the biLM, if it is trainable. `nlp.update` with an optimizer calls this before the
+        listeners have sent anything: then it is done before the next batch, with their gradients.
+        """
+        if self._delivery is not None and self._delivery.waits:
+            self._late_optimizer = sgd
+            return
         self._finish_delivery()
         self.model.finish_update(sgd)
 
@@ -227,6 +233,9 @@ class Elmo(TrainablePipe):
         if self._delivery is not None:
             self._unreported_loss += self._delivery.finish()
             self._delivery = None
+        if self._late_optimizer is not None:
+            self.model.finish_update(self._late_optimizer)
+            self._late_optimizer = None
 
     def rehearse(
         self,

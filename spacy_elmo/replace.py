@@ -15,8 +15,14 @@ LISTENER = "spacy-elmo.ElmoListener.v1"
 def replace_listener(
     bilm: Model[list[Doc], list[Floats3d]], listener: ElmoListener, upstream: object
 ) -> Model[list[Doc], list[Floats2d]]:
-    """The model that takes the listener's place: a copy of the biLM under the mix it has learned."""
-    return chain(bilm, *listener.layers)
+    """The model that takes the listener's place: a copy of the biLM under the mix it has learned, of the
+    same nodes as `Elmo.v1`, which a saved pipeline builds to read it into.
+    """
+    mix, dropout = listener.layers[0].layers
+    replaced: Model[list[Doc], list[Floats2d]] = chain(bilm, mix, dropout)
+    if listener.has_dim("nO"):
+        replaced.set_dim("nO", listener.get_dim("nO"))
+    return replaced
 
 
 def replace_listener_config(bilm: dict[str, Any], tok2vec: dict[str, Any]) -> dict[str, Any]:

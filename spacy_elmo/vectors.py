@@ -1,7 +1,8 @@
 """`token.vector`, `span.vector` and `similarity` that mean ELMo.
 
-spaCy reads them from `doc.tensor` by itself unless the vocabulary has static vectors, which it would
-prefer; only then are hooks set, since hooks do not serialise (spaCy warns of them, W109).
+Without these hooks spaCy would prefer static vectors where the vocabulary has them, and take the same
+word for the same meaning: similarity 1, whatever the context. Hooks do not serialise (spaCy warns, W109):
+a Doc that was stored, or comes from another process, has spaCy's own behaviour on top of `doc.tensor`.
 """
 
 from typing import Any
@@ -12,8 +13,6 @@ from thinc.api import get_array_module
 
 def prefer_tensor(doc: Doc) -> None:
     """Make the vectors of doc, its spans and tokens those of doc.tensor."""
-    if doc.vocab.vectors.size == 0:
-        return
     for hooks, vector in (
         (doc.user_hooks, _doc_vector),
         (doc.user_span_hooks, _span_vector),
@@ -29,11 +28,16 @@ def _token_vector(token: Token) -> Any:
 
 
 def _span_vector(span: Span) -> Any:
-    return span.doc.tensor[span.start : span.end].mean(axis=0)
+    return _mean(span.doc.tensor[span.start : span.end])
 
 
 def _doc_vector(doc: Doc) -> Any:
-    return doc.tensor.mean(axis=0)
+    return _mean(doc.tensor)
+
+
+def _mean(vectors: Any) -> Any:
+    """Zero where there are no tokens."""
+    return vectors.sum(axis=0) / max(1, len(vectors))
 
 
 def _has_vector(_: Doc | Span | Token) -> bool:

@@ -9,6 +9,9 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.formats import hdf5, native
 from spacy_elmo.bilm.model import BiLM
 
+# The biLMs here are tiny: a second thread gains nothing, and on a busy machine waits for its turn.
+torch.set_num_threads(1)
+
 SHARED = Path(__file__).parents[2] / "shared"
 
 SMALL = BiLMConfig(
@@ -27,8 +30,8 @@ SMALL = BiLMConfig(
 def random_bilm(config: BiLMConfig = SMALL, seed: int = 0) -> BiLM:
     """Weights large enough that layers differ and clipping takes place."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
         bilm = BiLM(config)
+        torch.manual_seed(seed)
         for parameter in bilm.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
     return bilm.eval()

@@ -1,7 +1,8 @@
 """Lists of words -> arrays of layers: batching, distinct words once, memory bounded."""
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .model import BiLM, BiLMState
+from .threads import limit_threads_of_worker
 
 Words = Sequence[str]
+Kept = TypeVar("Kept")
 # Words that the char CNN reads at once: bounds its memory, (words, positions, filters).
 CHAR_CNN_WORDS = 512
-_LOADED_BY = os.getpid()
 
 
 class Embedder:
@@ -36,16 +38,12 @@ class Embedder:
         *Shape:* (layers, words, width) for each sentence, layer 0 first.
         """
         with torch.no_grad():
-            return [layers.cpu().numpy() for layers in self.tensors(sentences)]
+            # Each batch leaves the device before the next is read.
+            return self._embed(sentences, lambda layers: layers.cpu().numpy())
 
     def tensors(self, sentences: Iterable[Words]) -> list[Tensor]:
         """As a call, but tensors on the biLM's device; autograd records them where it is enabled."""
-        todo = _checked(sentences)
-        results: dict[int, Tensor] = {}
-        for batch in self._batches(todo):
-            layers, _ = self._read([todo[i] for i in batch], None)
-            results.update(zip(batch, layers, strict=True))
-        return [results[i] for i in range(len(todo))]
+        return self._embed(sentences, lambda layers: layers)
 
     def carry(self, documents: Iterable[Iterable[Words]]) -> list[list[Tensor]]:
         """Embed documents whose sentences each start from the state the one before them left.
@@ -66,6 +64,14 @@ class Embedder:
                     results[group[row]].append(result)
         return results
 
+    def _embed(self, sentences: Iterable[Words], keep: Callable[[Tensor], Kept]) -> list[Kept]:
+        todo = _checked(sentences)
+        results: dict[int, Kept] = {}
+        for batch in self._batches(todo):
+            layers, _ = self._read([todo[i] for i in batch], None)
+            results.update(zip(batch, map(keep, layers), strict=True))
+        return [results[i] for i in range(len(todo))]
+
     def _batches(self, sentences: list[Words]) -> Iterator[list[int]]:
         """Positions of sentences of about one length, within the budget of words."""
         batch: list[int] = []
@@ -81,7 +87,7 @@ class Embedder:
     def _read(
         self, sentences: list[Words], state: BiLMState | None
     ) -> tuple[list[Tensor], BiLMState]:
-        _spare_threads_of_a_fork()
+        limit_threads_of_worker()
         device = self.bilm.device
         # Rows of the table of token vectors: <S>, </S>, then each distinct word.
         rows = {
@@ -110,7 +116,7 @@ def _checked(sentences: Iterable[Words]) -> list[Words]:
     for sentence in result:
         if isinstance(sentence, str) or not all(isinstance(word, str) for word in sentence):
             raise TypeError(
-                f"Embedder got {sentence!r} for a sentence, expected a list of words: "
+                f"Embedder got {reprlib.repr(sentence)} for a sentence, expected a list of words: "
                 "embedder([['one', 'sentence'], ['another', 'one']])."
             )
     return result
@@ -130,9 +136,3 @@ def _put(state: BiLMState, rows: list[int], new: BiLMState) -> BiLMState:
             for old, fresh in zip(state, new, strict=True)
         )
     )
-
-
-def _spare_threads_of_a_fork() -> None:
-    """In a forked worker use one thread: OpenMP's pool does not survive a fork, entering it hangs."""
-    if os.getpid() != _LOADED_BY and torch.get_num_threads() > 1:
-        torch.set_num_threads(1)

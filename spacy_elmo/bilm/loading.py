@@ -73,7 +73,7 @@ def _resolve(name_or_path: str | Path) -> Path:
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
         + (f" or a packaged model's name ({', '.join(known)})" if known else "")
-        + ", or a published one's after `python -m spacy elmo download NAME`."
+        + ", or the name of a published one after `python -m spacy elmo download NAME`."
     )
 
 

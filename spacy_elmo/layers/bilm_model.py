@@ -93,9 +93,9 @@ def _embed(model: Model[InT, OutT], docs: InT) -> list["Tensor"]:
 
     reading: Reading = model.attrs["reading"]
     embedder = Embedder(get_shim(model).bilm, batch_words=reading.batch_words)
-    # For each Doc and span the tokens that the biLM sees.
+    # For each Doc and span the tokens that the biLM sees; a span of whitespace is none.
     seen = [
-        [[token.i for token in span if not token.is_space] for span in spans]
+        [tokens for span in spans if (tokens := [t.i for t in span if not t.is_space])]
         for spans in reading.get_spans(docs)
     ]
     words = [
@@ -119,11 +119,11 @@ def _place(
     """Spans' layers where their tokens stand in the Doc; the average where they overlap."""
     import torch
 
-    device = get_shim(model).bilm.device
-    placed = torch.zeros(model.get_dim("nL"), length, model.get_dim("nO"), device=device)
-    times = torch.zeros(length, device=device)
-    for tokens, X in zip(spans, layers, strict=True):
-        at = torch.tensor(tokens, dtype=torch.int64, device=device)
-        placed = placed.index_add(1, at, X) if X.requires_grad else placed.index_add_(1, at, X)
-        times.index_add_(0, at, torch.ones_like(at, dtype=times.dtype))
-    return placed / times.clamp_min(1)[None, :, None]
+    weight = next(get_shim(model).bilm.parameters())
+    placed = weight.new_zeros(model.get_dim("nL"), length, model.get_dim("nO"))
+    if not spans:
+        return placed
+    at = torch.tensor([token for tokens in spans for token in tokens], dtype=torch.int64)
+    times = torch.bincount(at, minlength=length).clamp_min(1).to(placed)
+    placed = placed.index_add(1, at.to(placed.device), torch.cat(layers, dim=1))
+    return placed / times[None, :, None]

@@ -43,6 +43,8 @@ class BiLMShim(PyTorchShim):
     def finish_update(self, optimizer: Optimizer) -> None:
         if self.trainable and self._model is not None:
             super().finish_update(optimizer)
+            # Else a step without gradients would still move the weights, by the optimizer's momentum.
+            self._model.zero_grad(set_to_none=True)
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self._model is not None:

@@ -28,6 +28,10 @@ class Delivery:
         self._backprop = backprop
         self._gradients: list[Floats3d | None] = [None] * len(self._docs)
 
+    def __reduce__(self) -> tuple[type["Delivery"], tuple[Ops, list[Doc], list[Floats3d], None]]:
+        """Copies and pickles of a component are made between batches: this one is not theirs."""
+        return Delivery, (self._ops, [], [], None)
+
     def get(self, docs: Sequence[Doc]) -> list[Floats3d] | None:
         """Layers of docs, or None if one of them is not of this batch."""
         if not all(id(doc) in self._rows for doc in docs):
@@ -41,6 +45,11 @@ class Delivery:
             row = self._rows[id(doc)]
             held = self._gradients[row]
             self._gradients[row] = dX if held is None else held + dX
+
+    @property
+    def waits(self) -> bool:
+        """Whether gradients are wanted and none has come."""
+        return self._backprop is not None and all(dX is None for dX in self._gradients)
 
     def finish(self) -> float:
         """Pass the sum on into the biLM, once. Returns the sum of its squares."""

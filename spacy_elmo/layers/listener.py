@@ -29,7 +29,9 @@ class Upstream(Protocol):
 
 
 class Link:
-    """A listener's connection for this process. Copies share the upstream component; pickles lose it."""
+    """A listener's connection. A copy shares the upstream component, unless that is copied with it; a
+    pickle takes it along.
+    """
 
     def __init__(self, upstream: Upstream | None = None) -> None:
         self._upstream = weakref.ref(upstream) if upstream is not None else None
@@ -40,10 +42,13 @@ class Link:
         return self._upstream() if self._upstream is not None else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Link":
-        return Link(self.upstream)
+        return Link(memo.get(id(self.upstream), self.upstream))
 
-    def __reduce__(self) -> tuple[type["Link"], tuple[()]]:
-        return Link, ()
+    def __getstate__(self) -> dict[str, Upstream | None]:
+        return {"upstream": self.upstream}
+
+    def __setstate__(self, state: dict[str, Upstream | None]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
 
 class ElmoListener(Model[InT, OutT]):
@@ -89,7 +94,22 @@ class ElmoListener(Model[InT, OutT]):
         bare = [doc for doc in docs if get_layers(doc, name) is None]
         if bare:
             self.require_upstream().annotate(bare)
-        return [get_layers(doc, name) for doc in docs], None  # type: ignore[misc]
+        # Stored layers may have come from another device.
+        return [self.ops.asarray3f(get_layers(doc, name)) for doc in docs], None  # type: ignore[arg-type]
+
+    def check_sizes(self, layers: Sequence[Floats3d]) -> None:
+        """Raises ValueError unless layers are of the biLM whose layers the mix has learned to mix."""
+        mix = self.get_ref("mix")
+        if not mix.has_dim("nL"):
+            return
+        expected = (mix.get_dim("nL"), mix.get_dim("nO"))
+        for X in layers:
+            if (found := (X.shape[0], X.shape[2])) != expected:
+                raise ValueError(
+                    f"An ElmoListener with upstream = '{self.upstream_name}' got {found[0]} layers of "
+                    f"width {found[1]}, expected {expected[0]} of width {expected[1]}: let it listen to "
+                    "the `elmo` that its component was trained with, or train a new one."
+                )
 
     def require_upstream(self) -> Upstream:
         if self.link.upstream is None:
@@ -117,6 +137,7 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], InT]]:
     assert isinstance(model, ElmoListener)
     layers, delivery = model.layers_of(docs)
+    model.check_sizes(layers)
     outputs, backprop_head = model.layers[0](layers, is_train=is_train)
 
     def backprop(d_outputs: OutT) -> InT:

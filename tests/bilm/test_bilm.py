@@ -5,14 +5,21 @@ import torch
 from conftest import SMALL, random_bilm
 
 from spacy_elmo.bilm.lstm import LSTMState
-from spacy_elmo.bilm.model import BiLMState
+from spacy_elmo.bilm.model import BiLM, BiLMState
 
 LENGTHS = torch.tensor([3, 7, 1, 5, 7])
 
 
 @pytest.fixture(scope="module")
+def bilm() -> BiLM:
+    """In float64, where a difference is a mistake and not rounding."""
+    return random_bilm().double()
+
+
+@pytest.fixture(scope="module")
 def tokens() -> torch.Tensor:
-    return torch.randn(20, SMALL.projection_dim, generator=torch.Generator().manual_seed(3))
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(20, SMALL.projection_dim, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +34,8 @@ def state() -> BiLMState:
     def random() -> LSTMState:
         shape = SMALL.n_layers, len(LENGTHS)
         return LSTMState(
-            torch.randn(*shape, SMALL.projection_dim, generator=generator),
-            torch.randn(*shape, SMALL.cell_dim, generator=generator),
+            torch.randn(*shape, SMALL.projection_dim, generator=generator, dtype=torch.float64),
+            torch.randn(*shape, SMALL.cell_dim, generator=generator, dtype=torch.float64),
         )
 
     return BiLMState(random(), random())
@@ -39,7 +46,7 @@ def pick(state: BiLMState, k: int) -> BiLMState:
 
 
 def assert_same(a: torch.Tensor, b: torch.Tensor) -> None:
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -143,10 +150,38 @@ def test_gradients_reach_every_parameter(changes):
     tokens = bilm.encode_words(char_ids)
     index = torch.arange(6).reshape(2, 3)
     output = bilm.contextualize(tokens, index, torch.tensor([3, 2]))
-    # Layer 0 is left out: it must be reached through the LSTMs.
-    output.layers[1:].square().sum().backward()
+    # Of the top layer only: all below must be reached through it.
+    output.layers[-1].square().sum().backward()
     for name, parameter in bilm.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
+
+
+def test_gradients_are_those_of_finite_differences():
+    """Along one random direction of all parameters, from characters to layers."""
+    bilm = random_bilm().double()
+    generator = torch.Generator().manual_seed(7)
+    char_ids = torch.randint(261, (6, 50), generator=generator)
+    index, lengths = torch.arange(6).reshape(2, 3), torch.tensor([3, 2])
+
+    def random_like(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+
+    def read() -> torch.Tensor:
+        return bilm.contextualize(bilm.encode_words(char_ids), index, lengths).layers
+
+    weights = random_like(read())
+    (read() * weights).sum().backward()
+    direction = {parameter: random_like(parameter) for parameter in bilm.parameters()}
+    slope = sum((parameter.grad * step).sum() for parameter, step in direction.items())
+
+    def moved(distance: float) -> torch.Tensor:
+        with torch.no_grad():
+            for parameter, step in direction.items():
+                parameter.add_(step, alpha=distance)
+            return (read() * weights).sum()
+
+    difference = (moved(1e-6) - moved(-2e-6)) / 2e-6
+    torch.testing.assert_close(slope, difference, rtol=1e-6, atol=1e-6)
 
 
 def test_gradients_reach_a_carried_state(bilm, tokens, index, state):

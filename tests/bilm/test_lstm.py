@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import SMALL, random_bilm
+from largest_tensor import LargestTensor
 
 from spacy_elmo.bilm import lstm
 from spacy_elmo.bilm.lstm import LSTMStack, LSTMState, ProjectedLSTM
@@ -19,7 +20,11 @@ CONFIGS = {
 
 
 def random_layer(config, seed=1) -> ProjectedLSTM:
-    return random_bilm(config, seed).forward_lm.layers[0].double()
+    generator = torch.Generator().manual_seed(seed)
+    layer = ProjectedLSTM(config).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5, generator=generator)
+    return layer
 
 
 def random_inputs(config, seed=2) -> tuple[torch.Tensor, LSTMState]:
@@ -89,6 +94,17 @@ def test_blocks_of_gates_do_not_change_results(rows, monkeypatch):
     blocks, blocks_last = layer(inputs, BATCH_SIZES, state)
     torch.testing.assert_close(blocks, whole, rtol=0, atol=1e-12)
     torch.testing.assert_close(blocks_last.cell, whole_last.cell, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_blocks_of_gates_bound_memory(monkeypatch):
+    """The gates of a thousand rows are never there at once, only their outputs."""
+    layer, inputs = random_layer(TINY), torch.randn(1000, 2, dtype=torch.float64)
+    state = LSTMState(inputs.new_zeros(1, 2), inputs.new_zeros(1, 3))
+    monkeypatch.setattr(lstm, "GATE_ROWS", 10)
+    with LargestTensor() as largest:
+        layer(inputs, [1] * 1000, state)
+    assert largest.elements == 1000 * TINY.projection_dim
 
 
 @torch.no_grad()

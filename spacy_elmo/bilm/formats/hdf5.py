@@ -82,7 +82,7 @@ def inspect(options_path: Path, weights_path: Path) -> BiLMConfig:
     Raises BiLMError that names the file, the dataset, what was expected and what was found.
     """
     config = BiLMConfig.from_options(read_json(options_path), str(options_path))
-    with _open(weights_path) as file:
+    with open_hdf5(weights_path) as file:
         config = _count_characters(config, file, weights_path)
         _check(file, list(datasets(config)), weights_path, options_path)
     return config
@@ -92,7 +92,7 @@ def read(options_path: Path, weights_path: Path) -> tuple[BiLMConfig, dict[str, 
     """Inspect, then load, one dataset after the other."""
     config = inspect(options_path, weights_path)
     tensors: dict[str, Tensor] = {}
-    with _open(weights_path) as file:
+    with open_hdf5(weights_path) as file:
         for dataset in datasets(config):
             stored = _load(file, dataset)
             check_finite(torch.from_numpy(stored), dataset.name, str(weights_path))
@@ -121,7 +121,8 @@ def write(
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[h5py.File]:
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """Open a file to read. Raises BiLMError where any part of it turns out to be damaged."""
     try:
         with h5py.File(path, "r") as file:
             yield file

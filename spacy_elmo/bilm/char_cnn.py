@@ -16,6 +16,14 @@ class Highway(nn.Module):
         super().__init__()
         self.transform = nn.Linear(width, width)
         self.carry = nn.Linear(width, width)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As bilm-tf: at the start most of the input passes through."""
+        for linear in (self.transform, self.carry):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        nn.init.zeros_(self.transform.bias)
+        nn.init.constant_(self.carry.bias, -2.0)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """*Shape:* (words, width) -> (words, width)."""
@@ -44,6 +52,22 @@ class CharCNN(nn.Module):
         )
         self._widest = max(width for width, _ in config.filters)
         self._padding = config.padding
+        self.reset_parameters(config)
+
+    def reset_parameters(self, config: BiLMConfig) -> None:
+        """As bilm-tf; the highway layers have done theirs."""
+        nn.init.uniform_(self.embedding.weight, -1.0, 1.0)
+        for convolve, (width, _) in zip(self.convolutions, config.filters, strict=True):
+            assert isinstance(convolve, nn.Conv1d)
+            assert convolve.bias is not None
+            if config.activation == "relu":
+                nn.init.uniform_(convolve.weight, -0.05, 0.05)
+            else:
+                nn.init.normal_(convolve.weight, std=(width * config.char_dim) ** -0.5)
+            nn.init.zeros_(convolve.bias)
+        if isinstance(self.projection, nn.Linear):
+            nn.init.normal_(self.projection.weight, std=config.n_filters**-0.5)
+            nn.init.zeros_(self.projection.bias)
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """*Shape:* (words, max_characters) -> (words, projection_dim)."""
@@ -52,7 +76,8 @@ class CharCNN(nn.Module):
     def filter(self, char_ids: Tensor) -> Tensor:
         """What precedes the projection. *Shape:* (words, max_characters) -> (words, filters)."""
         characters = self.embedding(self._crop(char_ids)).transpose(1, 2)
-        pooled = [convolve(characters).amax(dim=2) for convolve in self.convolutions]
+        # max rather than amax: it remembers where, which makes a cheaper gradient.
+        pooled = [convolve(characters).max(dim=2).values for convolve in self.convolutions]
         # Both activations are monotonic, so they may follow the maximum.
         return self.highways(self.activation(torch.cat(pooled, dim=1)))
 

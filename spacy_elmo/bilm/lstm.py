@@ -4,7 +4,7 @@ Sequences come packed, as in torch.nn.utils.rnn.PackedSequence: time step after 
 sequence first, so that `batch_sizes[t]` sequences are alive at step t and nothing is padded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .config import BiLMConfig
+from .lstm_function import ProjectedLSTMFunction, Window
 
 # TensorFlow adds this to the forget gate at run time; the stored bias is without it.
 FORGET_BIAS = 1.0
@@ -54,17 +55,53 @@ class ProjectedLSTM(nn.Module):
                 nn.init.zeros_(weight)
 
     def forward(
-        self, inputs: Tensor, batch_sizes: list[int], state: LSTMState
+        self,
+        inputs: Tensor,
+        batch_sizes: list[int],
+        state: LSTMState,
+        resets: Sequence[Tensor | None] | None = None,
     ) -> tuple[Tensor, LSTMState]:
-        """*Shape:* (packed words, projection_dim) -> the same; states (sequences, ...)."""
+        """Read packed sequences from a state.
+
+        resets: For each step the sequences whose state becomes zero before it, or None.
+        *Shape:* (packed words, projection_dim) -> the same; states (sequences, ...).
+        """
+        if resets is None:
+            resets = [None] * len(batch_sizes)
+        needs_gradients = (inputs, *state, *self.parameters())
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in needs_gradients):
+            window = Window(batch_sizes, resets, self.cell_clip, self.projection_clip)
+            output, hidden, cell = ProjectedLSTMFunction.apply(
+                inputs,
+                self.input_weight,
+                self.recurrent_weight,
+                self._biased(),
+                self.projection,
+                *state,
+                window,
+            )
+            return output, LSTMState(hidden, cell)
+        return self._read(inputs, batch_sizes, state, resets)
+
+    def _read(
+        self,
+        inputs: Tensor,
+        batch_sizes: list[int],
+        state: LSTMState,
+        resets: Sequence[Tensor | None],
+    ) -> tuple[Tensor, LSTMState]:
+        """As forward, in operations that autograd knows; keeps nothing for a backward pass."""
         hidden, cell = state
         outputs: list[Tensor] = []
         ended: list[LSTMState] = []
-        for gates in self._input_gates(inputs, batch_sizes):
+        for gates, reset in zip(self._input_gates(inputs, batch_sizes), resets, strict=True):
             alive = len(gates)
             if alive < len(hidden):
                 ended.append(LSTMState(hidden[alive:], cell[alive:]))
                 hidden, cell = hidden[:alive], cell[:alive]
+            if reset is not None:
+                hidden = hidden.index_fill(0, reset, 0.0)
+                cell = cell.index_fill(0, reset, 0.0)
             hidden, cell = self._step(gates, hidden, cell)
             outputs.append(hidden)
         ended.append(LSTMState(hidden, cell))
@@ -74,15 +111,18 @@ class ProjectedLSTM(nn.Module):
 
     def _input_gates(self, inputs: Tensor, batch_sizes: list[int]) -> Iterator[Tensor]:
         """The input's share of the gates, a time step at a time: (alive, 4 * cell_dim)."""
-        offset = torch.zeros_like(self.bias)
-        cells = len(offset) // 4
-        offset[cells : 2 * cells] = FORGET_BIAS
-        bias = self.bias + offset
+        bias = self._biased()
         start = 0
         for block in _blocks(batch_sizes):
             rows = inputs[start : start + sum(block)]
             yield from functional.linear(rows, self.input_weight, bias).split(block)
             start += len(rows)
+
+    def _biased(self) -> Tensor:
+        offset = torch.zeros_like(self.bias)
+        cells = len(offset) // 4
+        offset[cells : 2 * cells] = FORGET_BIAS
+        return self.bias + offset
 
     def _step(self, input_gates: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         gates = torch.addmm(input_gates, hidden, self.recurrent_weight.t())
@@ -108,15 +148,25 @@ class LSTMStack(nn.Module):
         self.skip_connections = config.skip_connections
 
     def forward(
-        self, inputs: Tensor, batch_sizes: list[int], state: LSTMState
+        self,
+        inputs: Tensor,
+        batch_sizes: list[int],
+        state: LSTMState,
+        resets: Sequence[Tensor | None] | None = None,
+        dropout: float = 0.0,
     ) -> tuple[list[Tensor], LSTMState]:
-        """Every layer's output. *Shape:* each (packed words, projection_dim); states (layers, ...)."""
+        """Every layer's output.
+
+        resets: As ProjectedLSTM.forward takes them.
+        dropout: On every layer's input, in training mode (bilm-tf, `DropoutWrapper`).
+        *Shape:* each (packed words, projection_dim); states (layers, ...).
+        """
         outputs: list[Tensor] = []
         states: list[LSTMState] = []
         for depth, layer in enumerate(self.layers):
-            output, last = layer(
-                inputs, batch_sizes, LSTMState(state.hidden[depth], state.cell[depth])
-            )
+            inputs = functional.dropout(inputs, dropout, self.training)
+            before = LSTMState(state.hidden[depth], state.cell[depth])
+            output, last = layer(inputs, batch_sizes, before, resets)
             if self.skip_connections and depth > 0:
                 output = output + inputs
             outputs.append(output)

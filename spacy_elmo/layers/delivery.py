@@ -26,6 +26,7 @@ class Delivery:
         self._rows = {id(doc): row for row, doc in enumerate(self._docs)}
         self._layers = layers
         self._backprop = backprop
+        self.is_frozen = backprop is None
         self._gradients: list[Floats3d | None] = [None] * len(self._docs)
 
     def __reduce__(self) -> tuple[type["Delivery"], tuple[Ops, list[Doc], list[Floats3d], None]]:

@@ -78,14 +78,19 @@ class ElmoListener(Model[InT, OutT]):
         if self.link.upstream is not upstream:
             self.link = Link(upstream)
 
-    def layers_of(self, docs: Sequence[Doc]) -> tuple[list[Floats3d], Delivery | None]:
-        """Layers of docs: those of the batch in training, else those that the Docs carry, else the
-        upstream component makes them now (as `rehearse` and `initialize` need).
+    def delivered_layers(self, docs: Sequence[Doc], is_train: bool) -> list[Floats3d] | None:
+        """Layers of docs, if they are of the batch in training. To predict, only those of a frozen
+        biLM: a trainable one may have been updated since.
         """
         delivery = self.link.delivery
-        delivered = delivery.get(docs) if delivery is not None else None
-        if delivered is not None:
-            return delivered, delivery
+        if delivery is None or not (is_train or delivery.is_frozen):
+            return None
+        return delivery.get(docs)
+
+    def stored_layers(self, docs: Sequence[Doc]) -> list[Floats3d]:
+        """Layers that docs carry; where they carry none, the upstream component makes them now (as
+        `rehearse` and `initialize` need).
+        """
         upstream = self.link.upstream
         if upstream is None and self.upstream_name == "*":
             name = None
@@ -95,7 +100,7 @@ class ElmoListener(Model[InT, OutT]):
         if bare:
             self.require_upstream().annotate(bare)
         # Stored layers may have come from another device.
-        return [self.ops.asarray3f(get_layers(doc, name)) for doc in docs], None  # type: ignore[arg-type]
+        return [self.ops.asarray3f(get_layers(doc, name)) for doc in docs]  # type: ignore[arg-type]
 
     def check_sizes(self, layers: Sequence[Floats3d]) -> None:
         """Raises ValueError unless layers are of the biLM whose layers the mix has learned to mix."""
@@ -136,7 +141,9 @@ def forward(
     model: Model[InT, OutT], docs: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], InT]]:
     assert isinstance(model, ElmoListener)
-    layers, delivery = model.layers_of(docs)
+    delivered = model.delivered_layers(docs, is_train)
+    delivery = model.link.delivery if delivered is not None else None
+    layers = delivered if delivered is not None else model.stored_layers(docs)
     model.check_sizes(layers)
     outputs, backprop_head = model.layers[0](layers, is_train=is_train)
 

@@ -202,3 +202,20 @@ def test_docs_that_changed_are_refused():
         make_listener(component).predict([doc])
     with pytest.raises(ValueError, match="let `elmo` run after that component"):
         get_layers(doc)
+
+
+@pytest.mark.parametrize(("backprop", "predicted"), [(lambda d_layers: None, 2.0), (None, 1.0)])
+def test_prediction_reads_what_the_docs_carry_now(backprop, predicted):
+    """After an update of a trainable biLM the batch in training has the layers from before it; those of
+    a frozen one are what they were, and are not made again.
+    """
+    component = Component(value=1.0)
+    listener = make_listener(component)
+    docs = make_docs()
+    before = [component.layers(doc) for doc in docs]
+    listener.link.delivery = Delivery(listener.ops, docs, before, backprop)
+    component.value = 2.0
+    component.annotate(docs)
+    trained, _ = listener(docs, is_train=True)
+    assert values(trained) == [{1.0}, set(), {1.0}]
+    assert values(listener.predict(docs)) == [{predicted}, set(), {predicted}]

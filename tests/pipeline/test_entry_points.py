@@ -15,7 +15,10 @@ SETUP = Path(__file__).parents[2] / "setup.cfg"
 REGISTRIES = {
     "spacy_architectures": "architectures",
     "spacy_misc": "misc",
+    "spacy_readers": "readers",
+    "spacy_loggers": "loggers",
     "thinc_layers": "layers",
+    "thinc_optimizers": "optimizers",
 }
 
 

@@ -1,0 +1,1 @@
+"""Raw text -> biLM: corpus, vocabulary, objective, trainer."""

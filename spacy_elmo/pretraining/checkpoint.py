@@ -1,0 +1,112 @@
+"""The whole state of a run in one file, and the model that it gives."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ..bilm.formats import native
+from ..bilm.formats.files import write_atomically
+from ..bilm.loading import find, load_bilm
+from .errors import PretrainingError
+from .objective import LanguageModel
+from .softmax import OutputLayer
+from .vocabulary import Vocabulary
+
+CHECKPOINT = "checkpoint.safetensors"
+OUTPUT_LAYER = "output_layer.safetensors"
+META = "meta.json"
+# Where the JSON part of a checkpoint stands among its tensors, compressed.
+STATE = "state.json.zlib"
+
+
+def write_checkpoint(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Write tensors and JSON-able state into one file, whole or not at all."""
+    packed = zlib.compress(json.dumps(state).encode("utf8", "surrogatepass"), 1)
+    stored = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+    stored[STATE] = torch.from_numpy(np.frombuffer(packed, dtype=np.uint8).copy())
+    write_atomically(path, lambda temporary: safetensors.torch.save_file(stored, temporary))
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what write_checkpoint wrote."""
+    try:
+        tensors = safetensors.torch.load_file(path)
+        state = json.loads(zlib.decompress(tensors.pop(STATE).numpy().tobytes()))
+    except (SafetensorError, OSError, KeyError, ValueError, zlib.error) as error:
+        raise PretrainingError(
+            f"{path} cannot be read as a checkpoint ({error}): delete it to start the run anew."
+        ) from None
+    return tensors, state
+
+
+def pack_optimizer(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The tensors of its state, by 'number of the parameter/name'."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{number}/{name}": torch.as_tensor(value)
+        for number, values in state.items()
+        for name, value in values.items()
+    }
+
+
+def unpack_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition("/")
+        state.setdefault(int(number), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def write_model(
+    directory: Path, model: LanguageModel, vocabulary: Vocabulary, meta: dict[str, Any]
+) -> None:
+    """Write the biLM where load_bilm finds it, and beside it what predicts words.
+
+    meta: How it was trained, for people.
+    """
+    native.write(model.bilm.config, model.bilm.state_dict(), directory)
+    output = {key: t.detach().cpu().contiguous() for key, t in model.output.state_dict().items()}
+    write_atomically(
+        directory / OUTPUT_LAYER, lambda path: safetensors.torch.save_file(output, path)
+    )
+    vocabulary.write(directory)
+    text = json.dumps(meta, indent=2) + "\n"
+    write_atomically(directory / META, lambda path: path.write_text(text, encoding="utf8"))
+
+
+def read_output_layer(directory: Path, projection_dim: int) -> tuple[OutputLayer, Vocabulary]:
+    """Read the output layer of a biLM and its words."""
+    path = directory / OUTPUT_LAYER
+    if not path.is_file():
+        raise PretrainingError(
+            f"{directory} holds no {OUTPUT_LAYER}: expected a biLM that `spacy elmo pretrain` wrote "
+            "(published weights come without their output layer)."
+        )
+    vocabulary = Vocabulary.read(directory)
+    with torch.device("meta"):
+        output = OutputLayer(len(vocabulary), projection_dim)
+    try:
+        tensors = {key: t.float() for key, t in safetensors.torch.load_file(path).items()}
+        output.load_state_dict(tensors, assign=True)
+    except (SafetensorError, RuntimeError) as error:
+        raise PretrainingError(
+            f"{path} is not the output layer of this biLM and its {len(vocabulary)} words ({error})."
+        ) from None
+    return output, vocabulary
+
+
+def read_language_model(name_or_path: str | Path) -> tuple[LanguageModel, Vocabulary]:
+    """Load a biLM together with its output layer, in evaluation mode."""
+    bilm = load_bilm(name_or_path)
+    directory = find(name_or_path).files[0].parent
+    output, vocabulary = read_output_layer(directory, bilm.config.projection_dim)
+    return LanguageModel(bilm, output).eval(), vocabulary

@@ -2,16 +2,13 @@
 
 import math
 
-import torch
-
 from .config import BiLMConfig
 from .formats.source import Source
-from .model import BiLM
+from .skeleton import shapes
 
 
 def count_parameters(config: BiLMConfig) -> int:
-    with torch.device("meta"):
-        return sum(math.prod(tensor.shape) for tensor in BiLM(config).parameters())
+    return sum(math.prod(shape) for shape in shapes(config).values())
 
 
 def describe(source: Source, config: BiLMConfig) -> dict[str, str]:

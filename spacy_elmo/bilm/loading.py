@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from . import cache
@@ -13,6 +12,7 @@ from .formats.files import read_json
 from .formats.source import Source
 from .formats.tensor_bundle import INDEX
 from .model import BiLM
+from .skeleton import without_weights
 
 PACKAGED = Path(__file__).parent.parent / "models"
 EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
@@ -33,7 +33,7 @@ def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) ->
 
 def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
     """A BiLM that takes over tensors, without a second copy of them."""
-    with torch.device("meta"):
+    with without_weights():
         bilm = BiLM(config)
     bilm.load_state_dict(tensors, assign=True)
     return bilm.eval()

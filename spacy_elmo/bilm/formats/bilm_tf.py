@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-import numpy as np
+import torch
+from torch import Tensor
 
 from ..config import BiLMConfig
-from .mapping import Array, Dataset, reorder, same, transposed
+from .mapping import Dataset, reorder, same, transposed
 
 MARK = "char_embed"
 # TensorFlow's order of the gates, and the kernel's.
@@ -22,8 +23,8 @@ def datasets(config: BiLMConfig) -> Iterator[Dataset]:
             f"CNN/W_cnn_{i}",
             (1, width, config.char_dim, n),
             (f"{ours}.weight",),
-            lambda stored: (stored[0].transpose(2, 1, 0),),
-            lambda ours: ours.transpose(2, 1, 0)[None],
+            lambda stored: (stored[0].permute(2, 1, 0),),
+            lambda ours: ours.permute(2, 1, 0)[None],
         )
         yield same(f"CNN/b_cnn_{i}", (n,), f"{ours}.bias")
     size = config.n_filters
@@ -49,7 +50,7 @@ def _lstm(config: BiLMConfig, stored: str, ours: str) -> Iterator[Dataset]:
         (2 * inputs, 4 * cells),
         (f"{ours}.input_weight", f"{ours}.recurrent_weight"),
         lambda stored: (_ours(stored[:inputs].T), _ours(stored[inputs:].T)),
-        lambda read, recur: np.concatenate([_theirs(read).T, _theirs(recur).T]),
+        lambda read, recur: torch.cat([_theirs(read).T, _theirs(recur).T]),
     )
     yield Dataset(
         f"{stored}/B", (4 * cells,), (f"{ours}.bias",), lambda stored: (_ours(stored),), _theirs
@@ -58,9 +59,9 @@ def _lstm(config: BiLMConfig, stored: str, ours: str) -> Iterator[Dataset]:
         yield transposed(f"{stored}/W_P_0", (cells, inputs), f"{ours}.projection")
 
 
-def _ours(rows: Array) -> Array:
+def _ours(rows: Tensor) -> Tensor:
     return reorder(rows, THEIRS, OURS)
 
 
-def _theirs(rows: Array) -> Array:
+def _theirs(rows: Tensor) -> Tensor:
     return reorder(rows, OURS, THEIRS)

@@ -17,7 +17,7 @@ from ..config import BiLMConfig
 from ..errors import BiLMError
 from .bilm_tf import MARK, datasets
 from .files import read_json, write_atomically
-from .mapping import Array, Dataset, check_finite
+from .mapping import Dataset, check_finite
 from .source import Source
 
 LAYOUT = "options.json + weights.hdf5"
@@ -95,7 +95,7 @@ def read(options_path: Path, weights_path: Path) -> tuple[BiLMConfig, dict[str, 
     with open_hdf5(weights_path) as file:
         for dataset in datasets(config):
             stored = _load(file, dataset)
-            check_finite(torch.from_numpy(stored), dataset.name, str(weights_path))
+            check_finite(stored, dataset.name, str(weights_path))
             tensors |= dataset.to_tensors(stored)
     return config, tensors
 
@@ -112,7 +112,7 @@ def write(
     def write_weights(path: Path) -> None:
         with h5py.File(path, "w") as file:
             for dataset in datasets(config):
-                values = dataset.from_tensors(tensors)
+                values = dataset.from_tensors(tensors).numpy()
                 file.create_dataset(dataset.name, data=values, dtype="float32")
 
     write_atomically(weights_path, write_weights)
@@ -193,8 +193,7 @@ def _shapes(file: h5py.File) -> dict[str, tuple[tuple[int, ...], Any]]:
     return found
 
 
-def _load(file: h5py.File, dataset: Dataset) -> Array:
+def _load(file: h5py.File, dataset: Dataset) -> Tensor:
     stored = file[dataset.name]
     start = _mask_rows(stored) if dataset.name == MARK else 0
-    values: Array = stored[start:]
-    return values
+    return torch.from_numpy(stored[start:])

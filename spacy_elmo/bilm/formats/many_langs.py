@@ -81,7 +81,7 @@ def read(directory: Path) -> tuple[BiLMConfig, Tensors]:
         for dataset in datasets:
             values = stored.pop(dataset.name).float()
             check_finite(values, dataset.name, str(path))
-            tensors |= dataset.to_tensors(values.numpy())
+            tensors |= dataset.to_tensors(values)
     return config, tensors
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-import numpy as np
+import torch
+from torch import Tensor
 
 from ..config import BiLMConfig
 from ..lstm import FORGET_BIAS
-from .mapping import Array, Dataset, reorder, same
+from .mapping import Dataset, reorder, same
 
 # The order of the gates in LstmCellWithProjection, and the kernel's.
 THEIRS, OURS = "ifjo", "ifoj"
@@ -62,22 +63,22 @@ def _gates(name: str, shape: tuple[int, ...], key: str) -> Dataset:
     )
 
 
-def _split_gate(stored: Array) -> tuple[Array, ...]:
+def _split_gate(stored: Tensor) -> tuple[Tensor, ...]:
     """Their gate multiplies what is carried, the kernel's what is transformed: 1 - s(x) = s(-x)."""
-    transform, gate = np.split(stored, 2)
+    transform, gate = stored.chunk(2)
     return transform, -gate
 
 
-def _join_gate(transform: Array, carry: Array) -> Array:
-    return np.concatenate([transform, -carry])
+def _join_gate(transform: Tensor, carry: Tensor) -> Tensor:
+    return torch.cat([transform, -carry])
 
 
-def _split_bias(stored: Array) -> tuple[Array, ...]:
+def _split_bias(stored: Tensor) -> tuple[Tensor, ...]:
     """Their bias of the forget gate is whole, the kernel's without what is added at run time."""
-    i, f, o, j = np.split(reorder(stored, THEIRS, OURS), 4)
-    return (np.concatenate([i, f - np.float32(FORGET_BIAS), o, j]),)
+    i, f, o, j = reorder(stored, THEIRS, OURS).chunk(4)
+    return (torch.cat([i, f - FORGET_BIAS, o, j]),)
 
 
-def _join_bias(ours: Array) -> Array:
-    i, f, o, j = np.split(ours, 4)
-    return reorder(np.concatenate([i, f + np.float32(FORGET_BIAS), o, j]), OURS, THEIRS)
+def _join_bias(ours: Tensor) -> Tensor:
+    i, f, o, j = ours.chunk(4)
+    return reorder(torch.cat([i, f + FORGET_BIAS, o, j]), OURS, THEIRS)

@@ -3,14 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import BiLMError
-
-Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -26,17 +22,17 @@ class Dataset:
     name: str
     shape: tuple[int, ...]
     keys: tuple[str, ...]
-    split: Callable[[Array], tuple[Array, ...]]
-    join: Callable[..., Array]
+    split: Callable[[Tensor], tuple[Tensor, ...]]
+    join: Callable[..., Tensor]
 
-    def to_tensors(self, stored: Array) -> dict[str, Tensor]:
-        """The biLM's tensors, by their keys, in memory of their own."""
+    def to_tensors(self, stored: Tensor) -> dict[str, Tensor]:
+        """The biLM's tensors, by their keys; what is stored as it is wanted is not copied."""
         parts = zip(self.keys, self.split(stored), strict=True)
-        return {key: torch.from_numpy(np.array(part, order="C")) for key, part in parts}
+        return {key: part.contiguous() for key, part in parts}
 
-    def from_tensors(self, tensors: dict[str, Tensor]) -> Array:
+    def from_tensors(self, tensors: dict[str, Tensor]) -> Tensor:
         """The array to store."""
-        return self.join(*(tensors[key].detach().cpu().float().numpy() for key in self.keys))
+        return self.join(*(tensors[key].detach().cpu().float() for key in self.keys)).contiguous()
 
 
 def same(name: str, shape: tuple[int, ...], key: str) -> Dataset:
@@ -49,10 +45,10 @@ def transposed(name: str, shape: tuple[int, int], key: str) -> Dataset:
     return Dataset(name, shape, (key,), lambda stored: (stored.T,), lambda ours: ours.T)
 
 
-def reorder(rows: Array, stored: str, wanted: str) -> Array:
+def reorder(rows: Tensor, stored: str, wanted: str) -> Tensor:
     """Put the four gates, stacked along the first axis, into another order (as "ijfo", "ifoj")."""
-    gates = dict(zip(stored, np.split(rows, 4), strict=True))
-    return np.concatenate([gates[gate] for gate in wanted])
+    gates = dict(zip(stored, rows.chunk(4), strict=True))
+    return torch.cat([gates[gate] for gate in wanted])
 
 
 def check_finite(values: Tensor, name: str, source: str) -> None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..errors import BiLMError
-from .mapping import Array
 from .sstable import TableError, is_table, read_table, read_varint
 
 INDEX = ".index"
@@ -73,13 +74,12 @@ class Bundle:
             raise BiLMError(f"{data} ends before the tensor '{name}' does; {REMEDY}.")
         return entry
 
-    def load(self, name: str) -> Array:
-        """A tensor, mapped into memory. Raises BiLMError."""
+    def load(self, name: str) -> Tensor:
+        """Raises BiLMError."""
         entry = self.check(name)
-        if not entry.size:
-            return np.zeros(entry.shape, np.float32)
-        path = self._data(entry.shard)
-        return np.memmap(path, "<f4", "r", offset=entry.offset, shape=entry.shape)
+        count = math.prod(entry.shape)
+        values = np.fromfile(self._data(entry.shard), "<f4", count, offset=entry.offset)
+        return torch.from_numpy(values.astype(np.float32, copy=False).reshape(entry.shape))
 
     def _data(self, shard: int) -> Path:
         name = f"{self.prefix.name}.data-{shard:05d}-of-{self.shards:05d}"

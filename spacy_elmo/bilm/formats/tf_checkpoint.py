@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 from ..config import BiLMConfig
 from ..errors import BiLMError
 from .bilm_tf import datasets
@@ -92,7 +90,7 @@ def read_output(bundle: Bundle) -> Tensors:
     tensors: Tensors = {}
     for key, theirs in SOFTMAX.items():
         name = next((s + theirs for s in SCOPES if s + theirs in bundle.entries), theirs)
-        tensors[key] = torch.from_numpy(bundle.load(name).copy())
+        tensors[key] = bundle.load(name)
         check_finite(tensors[key], name, str(bundle.files[1]))
     return tensors
 

@@ -49,8 +49,7 @@ def convert(
     Gives what a reader should know of, in sentences. Raises BiLMError.
     """
     target = TARGETS[to]
-    if not force and (there := [name for name in target.files if (place / name).exists()]):
-        raise BiLMError(f"{place} holds {there[0]} already: give another directory, or force it.")
+    _check_free(place, source, target, force)
     config, tensors = source.read()
     target.write(config, tensors, place)
     _compare(config, tensors, *target.read(place), place)
@@ -61,13 +60,24 @@ def convert(
     return _write_output(source.read_output(), vocabulary or source.vocabulary, place)
 
 
+def _check_free(place: Path, source: Source, target: Target, force: bool) -> None:
+    if any(file.parent.resolve() == place.resolve() for file in source.files):
+        raise BiLMError(
+            f"{place} holds the source, and of two biLMs in one directory none can be named by it: "
+            "give another directory."
+        )
+    if not force and (there := [name for name in target.files if (place / name).exists()]):
+        raise BiLMError(f"{place} holds {there[0]} already: give another directory, or force it.")
+
+
 def _compare(
     config: BiLMConfig, tensors: Tensors, config_read: BiLMConfig, read: Tensors, place: Path
 ) -> None:
     if config_read != config or read.keys() != tensors.keys():
         raise BiLMError(f"{place} reads back as another biLM: please report this.")
     for key, tensor in tensors.items():
-        if not torch.equal(read[key], tensor):
+        # As bits: numbers that are equal need not be the same, as 0 and -0.
+        if not torch.equal(read[key].view(torch.int32), tensor.view(torch.int32)):
             raise BiLMError(
                 f"{place}: the tensor '{key}' reads back with other values: the disk or the memory "
                 "of this machine is damaged, or please report this."

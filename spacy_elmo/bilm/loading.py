@@ -8,14 +8,13 @@ from . import cache
 from .config import BiLMConfig
 from .errors import BiLMError
 from .formats import archive, hdf5, many_langs, native, tf_checkpoint
-from .formats.files import read_json
 from .formats.source import Source
 from .formats.tensor_bundle import INDEX
 from .model import BiLM
+from .refusal import EXPECTED, explain
 from .skeleton import without_weights
 
 PACKAGED = Path(__file__).parent.parent / "models"
-EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
 # Each tells by what is in the files whether a path is of its layout.
 LAYOUTS = (native.find, many_langs.find, hdf5.find, tf_checkpoint.find)
 
@@ -50,12 +49,15 @@ def find(name_or_path: str | Path, *, options: str | Path | None = None) -> Sour
 
 
 def _find(path: Path) -> Source:
-    for find_layout in LAYOUTS:
-        if source := find_layout(path):
-            return source
+    found = [source for find_layout in LAYOUTS if (source := find_layout(path))]
+    if len(found) > 1:
+        names = ", ".join(source.files[-1].name for source in found)
+        raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
+    if found:
+        return found[0]
     if archive.is_archive(path):
         return archive.find(path, _find)
-    raise BiLMError(_refusal(path))
+    raise BiLMError(explain(path))
 
 
 def _resolve(name_or_path: str | Path) -> Path:
@@ -75,20 +77,3 @@ def _resolve(name_or_path: str | Path) -> Path:
         + (f" or a packaged model's name ({', '.join(known)})" if known else "")
         + ", or the name of a published one after `python -m spacy elmo download NAME`."
     )
-
-
-def _refusal(path: Path) -> str:
-    """Why a path is not a biLM, in one sentence."""
-    directory = path if path.is_dir() else path.parent
-    config = directory / native.CONFIG
-    if path.name in (directory.name, native.WEIGHTS) and config.is_file():
-        parsed = read_json(config)
-        kind = parsed.get("model_type") if isinstance(parsed, dict) else None
-        what = f"a model of type {kind!r}" if kind else "another model"
-        return f"{config} describes {what}, not a biLM: expected {EXPECTED}."
-    if path.is_file():
-        return f"{path} is not the weights of a biLM: expected {EXPECTED}."
-    if inside := sorted(path.glob("*/bilm")):
-        return f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that."
-    found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
-    return f"{path} is not a biLM: expected {EXPECTED}, found {found}."

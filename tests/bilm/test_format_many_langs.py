@@ -17,6 +17,8 @@ from spacy_elmo.bilm.formats import hdf5, many_langs, native
 from spacy_elmo.bilm.formats.many_langs_map import encoder, token_embedder
 from spacy_elmo.bilm.loading import find, load_bilm
 
+# A device's name as a pickle spells it.
+CUDA = b"X\6\0\0\0cuda:0"
 VARIANTS = sorted(path.name for path in HERE.glob("many_langs_*"))
 
 
@@ -64,6 +66,19 @@ def test_the_older_kind_of_pkl(place: Path) -> None:
         stored = torch.load(place / name, weights_only=True)
         torch.save(stored, place / name, _use_new_zipfile_serialization=False)
         assert not zipfile.is_zipfile(place / name)
+    assert_vectors(load_bilm(place), expected("many_langs_published"), atol=1e-5)
+
+
+def test_the_older_kind_of_pkl_from_a_gpu(place: Path) -> None:
+    """As the published files are: their storages say that they were on a GPU."""
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        stored = torch.load(place / name, weights_only=True)
+        torch.save(stored, place / name, _use_new_zipfile_serialization=False)
+        whole = (place / name).read_bytes()
+        for here, there in ((b"ctorch\nFloat", b"ctorch.cuda\nFloat"), (b"X\3\0\0\0cpu", CUDA)):
+            assert here in whole
+            whole = whole.replace(here, there)
+        (place / name).write_bytes(whole)
     assert_vectors(load_bilm(place), expected("many_langs_published"), atol=1e-5)
 
 

@@ -7,14 +7,15 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TypeVar
 
-from ..config import BiLMConfig
 from ..errors import BiLMError
-from .source import Source, Tensors
+from .source import Source
 
 # Weights barely shrink when they are packed; what grows beyond both of these is no biLM.
 LARGEST_RATIO, SMALLEST_BOMB = 50, 2**26
 BLOCK = 2**20
+Result = TypeVar("Result")
 IGNORED = ("__MACOSX/", ".DS_Store")
 
 
@@ -31,31 +32,36 @@ def find(path: Path, find_in: Callable[[Path], Source]) -> Source:
     unpacked = tempfile.TemporaryDirectory(prefix="spacy-elmo-", ignore_cleanup_errors=True)
     place = Path(unpacked.name)
 
-    def naming_the_archive(error: BiLMError) -> BiLMError:
-        return BiLMError(str(error).replace(str(place), str(path)))
+    def naming(use: Callable[[], Result]) -> Callable[[], Result]:
+        """Use what is unpacked, with messages about the archive; as long as it is used it stays."""
+
+        def used(alive: object = unpacked) -> Result:
+            try:
+                return use()
+            except BiLMError as error:
+                raise BiLMError(str(error).replace(str(place), str(path))) from None
+
+        return used
 
     try:
         unpack(path, place)
-        inside = find_in(top(place))
-    except BiLMError as error:
+        inside = naming(lambda: find_in(top(place)))()
+    except BaseException as error:
         unpacked.cleanup()
-        raise naming_the_archive(error) from None
-
-    # Both hold on to `unpacked`, at whose end the temporary directory goes.
-    def inspect(alive: object = unpacked) -> BiLMConfig:
-        try:
-            return inside.inspect()
-        except BiLMError as error:
-            raise naming_the_archive(error) from None
-
-    def read(alive: object = unpacked) -> tuple[BiLMConfig, Tensors]:
-        try:
-            return inside.read()
-        except BiLMError as error:
-            raise naming_the_archive(error) from None
-
-    layout = f"{inside.layout}, in a zip archive"
-    return replace(inside, layout=layout, files=(path,), inspect=inspect, read=read)
+        if isinstance(error, OSError):
+            raise BiLMError(
+                f"{path} cannot be unpacked into {place.parent} ({error.strerror}): make room there, "
+                "or unpack it elsewhere and name the directory."
+            ) from None
+        raise
+    return replace(
+        inside,
+        layout=f"{inside.layout}, in a zip archive",
+        files=(path,),
+        inspect=naming(inside.inspect),
+        read=naming(inside.read),
+        read_output=inside.read_output and naming(inside.read_output),
+    )
 
 
 def top(place: Path) -> Path:

@@ -65,14 +65,15 @@ class Bundle:
                 f"{index}: the tensor '{name}' has the shape {entry.shape}, expected {shape} "
                 "according to options.json: they belong to different models."
             )
-        data = self._data(entry.shard)
-        if not data.is_file():
-            raise BiLMError(f"{data} is missing, expected beside {index.name}; {REMEDY}.")
         if entry.size != 4 * math.prod(entry.shape):
             raise BiLMError(f"{index}: '{name}' is {entry.size} bytes of {entry.shape}; {REMEDY}.")
-        if entry.offset + entry.size > data.stat().st_size:
-            raise BiLMError(f"{data} ends before the tensor '{name}' does; {REMEDY}.")
+        self._check_place(name, entry)
         return entry
+
+    def check_files(self) -> None:
+        """That every tensor lies within its file, also of those that a biLM does not need."""
+        for name, entry in self.entries.items():
+            self._check_place(name, entry)
 
     def load(self, name: str) -> Tensor:
         """Raises BiLMError."""
@@ -80,6 +81,15 @@ class Bundle:
         count = math.prod(entry.shape)
         values = np.fromfile(self._data(entry.shard), "<f4", count, offset=entry.offset)
         return torch.from_numpy(values.astype(np.float32, copy=False).reshape(entry.shape))
+
+    def _check_place(self, name: str, entry: Entry) -> None:
+        data = self._data(entry.shard)
+        if not data.is_file():
+            raise BiLMError(
+                f"{data} is missing, expected beside {_index(self.prefix).name}; {REMEDY}."
+            )
+        if entry.offset + entry.size > data.stat().st_size:
+            raise BiLMError(f"{data} ends before the tensor '{name}' does; {REMEDY}.")
 
     def _data(self, shard: int) -> Path:
         name = f"{self.prefix.name}.data-{shard:05d}-of-{self.shards:05d}"

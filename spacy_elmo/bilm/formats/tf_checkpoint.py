@@ -55,6 +55,7 @@ def inspect(bundle: Bundle) -> BiLMConfig:
     """Check the options, and every tensor's shape and place, without loading any."""
     options = bundle.prefix.with_name(OPTIONS)
     config = BiLMConfig.from_options(read_json(options), str(options))
+    bundle.check_files()
     known: set[str] = set()
     for name, dataset in _names(bundle, config):
         bundle.check(name, dataset.shape)

@@ -26,7 +26,7 @@ from wasabi import msg
 from spacy_elmo import BiLM, Embedder, load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.description import count_parameters, describe
-from spacy_elmo.bilm.formats import hdf5, many_langs, native
+from spacy_elmo.bilm.formats import hdf5, many_langs, many_langs_config, native
 from spacy_elmo.bilm.formats.many_langs_map import encoder, token_embedder
 from spacy_elmo.bilm.lexicon import CHARACTER_MARKS, UNKNOWN, Lexicon
 from spacy_elmo.bilm.loading import find
@@ -135,13 +135,16 @@ def _make_many_langs(place: Path) -> None:
     place.mkdir()
     characters = (*CHARACTER_MARKS, *map(chr, range(0x4E00, 0x4E00 + 6000)))
     words = ("<bos>", "<eos>", "<pad>", UNKNOWN, *(f"w{i}" for i in range(140_000)))
-    for name, entries in ((many_langs.CHARACTERS, characters), (many_langs.WORDS, words)):
+    for name, entries in (
+        (many_langs_config.CHARACTERS, characters),
+        (many_langs_config.WORDS, words),
+    ):
         lines = [f"{entry}\t{i}\n" for i, entry in enumerate(entries)]
         (place / name).write_text("".join(lines), encoding="utf8")
-    (place / many_langs.CONFIG).write_text(
-        json.dumps({"config_path": f"configs/{many_langs.PUBLISHED_SIZES}"})
+    (place / many_langs_config.CONFIG).write_text(
+        json.dumps({"config_path": f"configs/{many_langs_config.PUBLISHED_SIZES}"})
     )
-    config = many_langs.read_config(place)
+    config = many_langs_config.read_config(place)
     assert config.lexicon == Lexicon(characters, words, 100)
     tensors = BiLM(config).state_dict()
     for name, layout in (

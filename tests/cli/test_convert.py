@@ -170,6 +170,30 @@ def test_info_tells_an_archive(tmp_path: Path) -> None:
     assert "weights.hdf5, in a zip archive" in words(run("info", tmp_path / "217.zip"))
 
 
+def test_info_tells_why_a_path_is_refused(tmp_path: Path) -> None:
+    unpack_bilm_tf("published", tmp_path / "hdf5")
+    with h5py.File(tmp_path / "hdf5" / "model.hdf5", "a") as file:
+        del file["CNN_proj/b_proj"]
+    result = run("info", tmp_path / "hdf5")
+    assert result.exit_code == 1 and "is refused" in words(result)
+    assert "lacks the dataset 'CNN_proj/b_proj', expected with shape (6,)" in words(result)
+
+
+def test_info_takes_options_from_elsewhere(tmp_path: Path) -> None:
+    unpack_bilm_tf("tanh_one_highway", tmp_path / "hdf5")
+    options = (tmp_path / "hdf5" / "options.json").rename(tmp_path / "sizes.json")
+    result = run("info", tmp_path / "hdf5" / "model.hdf5", "--options", options)
+    assert result.exit_code == 0 and "tanh" in words(result)
+
+
+def test_the_source_is_not_converted_beside_itself(tmp_path: Path) -> None:
+    unpack_bilm_tf("published", tmp_path / "hdf5")
+    for more in ((), ("--force",)):
+        result = run("convert", tmp_path / "hdf5", tmp_path / "hdf5", *more)
+        assert result.exit_code == 1 and "holds the source" in words(result)
+    assert {path.name for path in (tmp_path / "hdf5").iterdir()} == {"options.json", "model.hdf5"}
+
+
 def test_info_loads_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack_bilm_tf("published", tmp_path)
     monkeypatch.setattr("spacy_elmo.bilm.formats.hdf5._load", lambda *_: pytest.fail("loaded"))

@@ -9,14 +9,12 @@ import shutil
 import threading
 import time
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
+from file_server import Server
 from references import HERE, assert_vectors, unpack_bilm_tf
 from spacy.cli import app
 from typer.testing import CliRunner, Result
@@ -27,55 +25,6 @@ from spacy_elmo.bilm.errors import BiLMError
 from spacy_elmo.bilm.loading import load_bilm
 from spacy_elmo.download import catalogue, fetch, transfer
 from spacy_elmo.download.catalogue import CATALOGUE, File, Published
-
-
-class Server(ThreadingHTTPServer):
-    """Serves files with ranges and tags; breaks off where it is told."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files: dict[str, bytes] = {}
-        self.breaks: dict[str, list[int]] = {}
-        self.ranges: list[str] = []
-        self.sent: Counter[str] = Counter()
-        self.tagged = True
-
-    def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        name = self.path.lstrip("/")
-        if name not in self.server.files:
-            self.send_error(404)
-            return
-        whole = self.server.files[name]
-        tag = f'"{hashlib.md5(whole).hexdigest()}"'
-        asked = self.headers.get("Range")
-        start = 0
-        if asked and self.headers.get("If-Range") == tag:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            self.server.ranges.append(asked)
-        if start >= len(whole) > 0:
-            self.send_error(416)
-            return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(whole) - start))
-        if self.server.tagged:
-            self.send_header("ETag", tag)
-        self.end_headers()
-        breaks = self.server.breaks.get(name, [])
-        end = breaks.pop(0) if breaks else len(whole)
-        self.wfile.write(whole[start:end])
-        self.server.sent[name] += len(whole[start:end])
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.fixture

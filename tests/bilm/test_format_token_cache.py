@@ -36,7 +36,7 @@ def test_vectors_of_words_are_bilm_tfs(published: BiLM) -> None:
 
 def test_sentences_are_the_same_with_the_cache(published: BiLM, tmp_path: Path) -> None:
     layers = unpack_bilm_tf("published", tmp_path / "again")
-    cache = read_token_cache(VECTORS, WORDS, published.config)
+    cache = read_token_cache(str(VECTORS), str(WORDS), published.config)
     results = Embedder(published, token_cache=cache)(SENTENCES)
     for ours, theirs in zip(results, layers, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)

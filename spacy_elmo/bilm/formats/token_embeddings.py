@@ -18,11 +18,12 @@ MARK = "embedding"
 BOUNDARIES = ("<S>", "</S>")
 
 
-def read_token_cache(vectors: Path, vocabulary: Path, config: BiLMConfig) -> TokenCache:
+def read_token_cache(vectors: str | Path, vocabulary: str | Path, config: BiLMConfig) -> TokenCache:
     """Read token vectors that were computed with a biLM of this config.
 
     vocabulary: The words of the rows, one a line. Raises BiLMError where the files do not fit.
     """
+    vectors, vocabulary = Path(vectors), Path(vocabulary)
     words = [line.strip() for line in read_text(vocabulary).removesuffix("\n").split("\n")]
     with open_hdf5(vectors) as file:
         stored = file.get(MARK)

@@ -16,7 +16,7 @@ from .skeleton import without_weights
 
 PACKAGED = Path(__file__).parent.parent / "models"
 # Each tells by what is in the files whether a path is of its layout.
-LAYOUTS = (native.find, many_langs.find, hdf5.find, tf_checkpoint.find)
+LAYOUTS = (native.find, many_langs.find, hdf5.find)
 
 
 def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:
@@ -53,8 +53,9 @@ def _find(path: Path) -> Source:
     if len(found) > 1:
         names = ", ".join(source.files[-1].name for source in found)
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
-    if found:
-        return found[0]
+    # bilm-tf dumps weights beside the checkpoint that they come from: the dump is what was published.
+    if source := found[0] if found else tf_checkpoint.find(path):
+        return source
     if archive.is_archive(path):
         return archive.find(path, _find)
     raise BiLMError(explain(path))

@@ -272,6 +272,14 @@ def zip_bomb(place: Path) -> Path:
 
 
 @broken
+def zip_bomb_of_small_members(place: Path) -> Path:
+    content = "0" * (archive.SMALLEST_BOMB // 8)
+    for i in range(9):
+        add_member(place, f"zeros/{i}", content)
+    return place / "217.zip"
+
+
+@broken
 def zip_in_a_zip(place: Path) -> Path:
     (place / "outer").mkdir()
     (place / "217.zip").rename(place / "outer" / "217.zip")

@@ -38,6 +38,8 @@ SAID = {
     "older pkl with code": "or holds code, of which none was executed",
     "plain pickle with code": "or holds code, of which none was executed",
     "pickle with code in a zip": "or holds code, of which none was executed",
+    "zip bomb": "which weights never are: it is not safe to unpack",
+    "zip bomb of small members": "which weights never are: it is not safe to unpack",
     "zip in a zip": "found 217.zip",
     "zip that is encrypted": "encrypted",
 }

@@ -76,6 +76,12 @@ def test_of_several_checkpoints_the_latest_is_taken(place: Path) -> None:
         find(place)
 
 
+def test_weights_that_were_dumped_beside_a_checkpoint_go_first(place: Path) -> None:
+    unpack_bilm_tf("published", place)
+    assert find(place).files[1] == place / "model.hdf5"
+    assert find(place / "model.ckpt-7").files[1] == place / INDEX
+
+
 def refusal(place: Path) -> str:
     with pytest.raises(BiLMError) as error:
         find(place).inspect()

@@ -80,6 +80,7 @@ def unpack(path: Path, place: Path) -> None:
             members = [m for m in archive.infolist() if not _is_ignored(m)]
             for member in members:
                 _check(member, path)
+            _check_size(sum(member.file_size for member in members), path)
             for member in members:
                 _write(archive, member, place / member.filename)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
@@ -104,10 +105,14 @@ def _check(member: zipfile.ZipInfo, path: Path) -> None:
             )
     if stat.S_ISLNK(member.external_attr >> 16):
         raise BiLMError(f"{path} holds the link {name!r}, expected files only: it is not safe.")
-    if member.file_size > max(SMALLEST_BOMB, LARGEST_RATIO * member.compress_size):
+
+
+def _check_size(unpacked: int, path: Path) -> None:
+    packed = path.stat().st_size
+    if unpacked > max(SMALLEST_BOMB, LARGEST_RATIO * packed):
         raise BiLMError(
-            f"{path} holds {name!r}, {member.file_size} bytes packed into {member.compress_size}, "
-            "which weights never are: it is not safe to unpack."
+            f"{path} holds {unpacked} bytes packed into {packed}, which weights never are: it is not "
+            "safe to unpack."
         )
 
 

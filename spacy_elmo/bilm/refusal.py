@@ -88,8 +88,11 @@ def _values(parsed: object, key: str) -> Iterator[object]:
 
 def _content(file: Path) -> str | None:
     """What a file's first bytes, or its datasets, say."""
-    with file.open("rb") as opened:
-        beginning = opened.read(64).lstrip().lower()
+    try:
+        with file.open("rb") as opened:
+            beginning = opened.read(64).lstrip().lower()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
     for mark, reason in BEGINNINGS.items():
         if beginning.startswith(mark):
             return reason

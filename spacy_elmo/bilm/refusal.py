@@ -1,5 +1,6 @@
 """Why a path is not a biLM, in one sentence: what it is instead, and what to do."""
 
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import h5py
 
 from .formats import hdf5, native, token_embeddings
 from .formats.files import read_json
+from .formats.tensor_bundle import INDEX
 
 EXPECTED = (
     "config.json + weights.safetensors, options.json + weights.hdf5, a checkpoint of bilm-tf, "
@@ -18,6 +20,7 @@ BEGINNINGS = {
     b"<!doctype html": "is a web page, not weights: fetch the file that it leads to",
     b"<html": "is a web page, not weights: fetch the file that it leads to",
 }
+DAMAGED = "is empty, damaged or cut short: fetch it again"
 TAR = (".tar", ".tar.gz", ".tgz")
 SAVED_MODEL = ("saved_model.pb", "tfhub_module.pb")
 
@@ -48,8 +51,6 @@ def _reasons(path: Path) -> Iterator[str]:
         if reason := _content(file):
             yield f"{file} {reason}."
     if path.is_file():
-        if path.stat().st_size == 0:
-            yield f"{path} is empty: fetch it again."
         yield f"{path} is not the weights of a biLM: expected {EXPECTED}."
     found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
     yield f"{path} is not a biLM: expected {EXPECTED}, found {found}."
@@ -87,7 +88,7 @@ def _values(parsed: object, key: str) -> Iterator[object]:
 
 
 def _content(file: Path) -> str | None:
-    """What a file's first bytes, or its datasets, say."""
+    """What a file's first bytes, its name or its datasets say."""
     try:
         with file.open("rb") as opened:
             beginning = opened.read(64).lstrip().lower()
@@ -96,8 +97,21 @@ def _content(file: Path) -> str | None:
     for mark, reason in BEGINNINGS.items():
         if beginning.startswith(mark):
             return reason
-    if not h5py.is_hdf5(file):
-        return None
+    if beginning.startswith(b"pk\3\4"):
+        return (
+            "is a zip archive: unpack what holds it, then name it"
+            if zipfile.is_zipfile(file)
+            else DAMAGED
+        )
+    if file.suffix == INDEX and list(file.parent.glob(f"{file.stem}.data-*")):
+        return DAMAGED
+    if not beginning and file.suffix in (".hdf5", ".zip"):
+        return DAMAGED
+    return _datasets(file) if h5py.is_hdf5(file) else None
+
+
+def _datasets(file: Path) -> str | None:
+    """What an HDF5 file is that is no biLM of characters."""
     with hdf5.open_hdf5(file) as opened:
         if token_embeddings.MARK not in opened:
             return None

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from broken_inputs import CORPUS, make_whole
+from broken_inputs import CORPUS, INDEX, make_whole
 
 from spacy_elmo.bilm.conversion import convert
 from spacy_elmo.bilm.errors import BiLMError
@@ -32,7 +32,10 @@ SAID = {
     "a web page": "is a web page, not weights",
     "token vectors alone": "holds the token vectors of a vocabulary, not a biLM",
     "a bilm of whole words": "reads whole words, not their characters, which is not supported",
-    "217.zip cut at 0%": "217.zip is empty: fetch it again",
+    "217.zip cut at 0%": "217.zip is empty, damaged or cut short: fetch it again",
+    "217.zip cut at 50%": "217.zip is empty, damaged or cut short: fetch it again",
+    "hdf5/model.hdf5 cut at 0%": "model.hdf5 is empty, damaged or cut short: fetch it again",
+    f"checkpoint/{INDEX} cut at 50%": f"{INDEX} is empty, damaged or cut short: fetch it again",
     "hdf5 that links to another file": "lacks the dataset",
     "pkl with code": "or holds code, of which none was executed",
     "older pkl with code": "or holds code, of which none was executed",
@@ -40,7 +43,7 @@ SAID = {
     "pickle with code in a zip": "or holds code, of which none was executed",
     "zip bomb": "which weights never are: it is not safe to unpack",
     "zip bomb of small members": "which weights never are: it is not safe to unpack",
-    "zip in a zip": "found 217.zip",
+    "zip in a zip": "outer.zip/217.zip is a zip archive: unpack what holds it, then name it",
     "zip that is encrypted": "encrypted",
 }
 

@@ -8,10 +8,18 @@ from spacy.cli._util import app
 
 elmo_cli = typer.Typer(
     name="elmo",
-    help="Commands of spacy-elmo: make configs for ELMo pipelines, look at biLMs, pretrain them.",
+    help="Commands of spacy-elmo: make configs for ELMo pipelines; fetch, convert, pretrain biLMs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(elmo_cli)
 
-from . import evaluate, info, init_config, pretrain  # noqa: E402, F401  (they add their commands)
+# They add their commands.
+from . import (  # noqa: E402
+    convert,  # noqa: F401
+    download,  # noqa: F401
+    evaluate,  # noqa: F401
+    info,  # noqa: F401
+    init_config,  # noqa: F401
+    pretrain,  # noqa: F401
+)

@@ -46,9 +46,11 @@ class Task:
     scores: dict[str, str]
     shares: tuple[int, ...]
     seeds: int
+    lang: str = "en"
 
 
 NER = {"F1": "ents_f"}
+PARSING = {"tag": "tag_acc", "UAS": "dep_uas", "LAS": "dep_las"}
 TASKS = {
     "wnut17": Task(
         ("wnut17/wnut17train.conll", "wnut17/emerging.dev.conll", "wnut17/emerging.test.annotated"),
@@ -67,11 +69,27 @@ TASKS = {
     "gum": Task(
         tuple(f"gum/gum-open-{split}.conllu.xz" for split in ("train", "dev", "test")),  # type: ignore[arg-type]
         ("tagger", "parser"),
-        {"tag": "tag_acc", "UAS": "dep_uas", "LAS": "dep_las"},
+        PARSING,
         (100, 10),
         2,
     ),
+    "craft-dep": Task(
+        tuple(f"craft-dep/craft-{split}.conllu.xz" for split in ("train", "dev", "test")),  # type: ignore[arg-type]
+        ("tagger", "parser"),
+        PARSING,
+        (10, 3),
+        2,
+    ),
+    "cy-ud": Task(
+        tuple(f"cy-ud/cy_ccg-ud-{split}.conllu.xz" for split in ("train", "dev", "test")),  # type: ignore[arg-type]
+        ("tagger", "parser"),
+        PARSING,
+        (100,),
+        3,
+        "xx",
+    ),
 }
+GENERAL = ("wnut17", "wikigold", "gum")
 
 
 @dataclass(frozen=True)
@@ -86,8 +104,8 @@ class Cell:
 @app.command()
 def run(
     systems: list[str] = typer.Argument(..., help=f"Of {', '.join(SYSTEMS)}"),
-    data: Path = typer.Option(..., help="The folder with wnut17, wikigold and gum", exists=True),
-    task: list[str] = typer.Option(list(TASKS), help="Tasks to run"),
+    data: Path = typer.Option(..., help="The folder of the tasks' folders", exists=True),
+    task: list[str] = typer.Option(list(GENERAL), help=f"Of {', '.join(TASKS)}"),
     bilm: str = typer.Option("en_elmo_sm", help="The biLM of the system elmo"),
     placement: str = typer.Option("input", help="Where the system elmo has ELMo"),
     pretrained: Path | None = typer.Option(None, help="Weights for the system spacy-pretrain"),
@@ -173,8 +191,8 @@ def _train_and_score(cell: Cell, data: Path, placement: str, max_steps: int) -> 
 
 def _config(cell: Cell, task: Task, placement: str) -> Config:
     if cell.system == "elmo":
-        return elmo_config("en", task.pipeline, cell.model, placement, "efficiency")[0]  # type: ignore[arg-type]
-    config = init_config(lang="en", pipeline=list(task.pipeline), optimize="efficiency")
+        return elmo_config(task.lang, task.pipeline, cell.model, placement, "efficiency")[0]  # type: ignore[arg-type]
+    config = init_config(lang=task.lang, pipeline=list(task.pipeline), optimize="efficiency")
     if cell.system == "spacy-pretrain":
         config["paths"]["init_tok2vec"] = cell.model
     return config

@@ -37,6 +37,16 @@ def random_bilm(config: BiLMConfig = SMALL, seed: int = 0) -> BiLM:
     return bilm.eval()
 
 
+class Trap:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.trace,)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference fixtures and corpora beside the repository."""

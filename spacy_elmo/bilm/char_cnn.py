@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from .characters import PADDING
 from .config import BiLMConfig
 
 
@@ -47,11 +46,12 @@ class CharCNN(nn.Module):
         self.activation = nn.ReLU() if config.activation == "relu" else nn.Tanh()
         self.highways = nn.Sequential(*(Highway(config.n_filters) for _ in range(config.n_highway)))
         self.projection = (
-            nn.Linear(config.n_filters, config.projection_dim)
+            nn.Linear(config.n_features, config.projection_dim)
             if config.projects_characters
             else nn.Identity()
         )
         self._widest = max(width for width, _ in config.filters)
+        self._padding = config.padding
         self.reset_parameters(config)
 
     def reset_parameters(self, config: BiLMConfig) -> None:
@@ -71,15 +71,39 @@ class CharCNN(nn.Module):
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """*Shape:* (words, max_characters) -> (words, projection_dim)."""
+        return self.projection(self.filter(char_ids))
+
+    def filter(self, char_ids: Tensor) -> Tensor:
+        """What precedes the projection. *Shape:* (words, max_characters) -> (words, filters)."""
         characters = self.embedding(self._crop(char_ids)).transpose(1, 2)
         # max rather than amax: it remembers where, which makes a cheaper gradient.
         pooled = [convolve(characters).max(dim=2).values for convolve in self.convolutions]
         # Both activations are monotonic, so they may follow the maximum.
-        return self.projection(self.highways(self.activation(torch.cat(pooled, dim=1))))
+        return self.highways(self.activation(torch.cat(pooled, dim=1)))
 
     def _crop(self, char_ids: Tensor) -> Tensor:
         """Drop columns of padding, but keep a window of nothing else: it takes part in the maximum."""
         if len(char_ids) == 0:
             return char_ids
-        longest = int((char_ids != PADDING).sum(dim=1).max())
+        longest = int((char_ids != self._padding).sum(dim=1).max())
         return char_ids[:, : longest + self._widest]
+
+
+class WordCharCNN(CharCNN):
+    """A word's own vector before its filters, then the projection (ELMoForManyLangs,
+    `ConvTokenEmbedder`).
+    """
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__(config)
+        assert config.lexicon is not None
+        self.words = nn.Embedding(len(config.lexicon.words), config.lexicon.word_dim)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """*Shape:* (words, max_characters + 1), the last one the word's id -> (words, projection_dim)."""
+        words, characters = self.words(ids[:, -1]), self.filter(ids[:, :-1])
+        return self.projection(torch.cat([words, characters], dim=1))
+
+
+def make_token_encoder(config: BiLMConfig) -> CharCNN:
+    return WordCharCNN(config) if config.lexicon and config.lexicon.words else CharCNN(config)

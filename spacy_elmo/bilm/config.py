@@ -1,11 +1,12 @@
 """The sizes and switches of a biLM, and their published form, options.json."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from .characters import N_CHARACTERS
+from .characters import N_CHARACTERS, PADDING
 from .errors import BiLMError
+from .lexicon import Lexicon
 
 ACTIVATIONS = ("relu", "tanh")
 REMEDY = "use the options.json that was published with these weights"
@@ -27,6 +28,9 @@ class BiLMConfig:
     activation (str): Of the char CNN, "relu" or "tanh".
     cell_clip, projection_clip (float | None): Bounds of the cells and of the output; None: no bound.
     skip_connections (bool): Add a layer's input to its output, from the second layer on.
+    always_project (bool): Project where the widths agree too, which bilm-tf leaves out.
+    lexicon (Lexicon | None): The Unicode characters and words that have vectors; None: UTF-8 bytes,
+        and max_characters counts bytes.
     """
 
     char_dim: int
@@ -41,11 +45,14 @@ class BiLMConfig:
     cell_clip: float | None = None
     projection_clip: float | None = None
     skip_connections: bool = False
+    always_project: bool = False
+    lexicon: Lexicon | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("char_dim", "projection_dim", "cell_dim", "n_layers"):
             _check_int(name, getattr(self, name), at_least=1)
-        _check_int("n_characters", self.n_characters, at_least=N_CHARACTERS)
+        least = N_CHARACTERS if self.lexicon is None else len(self.lexicon.characters)
+        _check_int("n_characters", self.n_characters, at_least=least)
         _check_int("n_highway", self.n_highway, at_least=0)
         _check_int("max_characters", self.max_characters, at_least=3)
         for name in ("cell_clip", "projection_clip"):
@@ -57,10 +64,14 @@ class BiLMConfig:
         _check_filters(self.filters, self.max_characters)
         if self.activation not in ACTIVATIONS:
             raise BiLMError(f"activation is {self.activation!r}, expected one of {ACTIVATIONS}.")
-        if not isinstance(self.skip_connections, bool):
-            raise BiLMError(
-                f"skip_connections is {self.skip_connections!r}, expected true or false."
-            )
+        for name in ("skip_connections", "always_project"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise BiLMError(f"{name} is {value!r}, expected true or false.")
+
+    @property
+    def padding(self) -> int:
+        """The character id that fills a row."""
+        return PADDING if self.lexicon is None else self.lexicon.padding
 
     @property
     def n_filters(self) -> int:
@@ -74,23 +85,33 @@ class BiLMConfig:
     @property
     def projects_characters(self) -> bool:
         """Whether a projection follows the char CNN (bilm-tf leaves it out where widths agree)."""
-        return self.n_filters != self.projection_dim
+        return self.always_project or self.n_features != self.projection_dim
+
+    @property
+    def n_features(self) -> int:
+        """Of a word, before the projection: its filters, and its own vector where it has one."""
+        return self.n_filters + (self.lexicon.word_dim if self.lexicon else 0)
 
     @property
     def projects_cells(self) -> bool:
         """Whether the LSTM's output is projected (bilm-tf: where it is smaller than the cells)."""
-        return self.projection_dim < self.cell_dim
+        return self.always_project or self.projection_dim < self.cell_dim
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As JSON values. What a biLM of bytes does not have is left out."""
+        values = asdict(self)
+        for name in ("always_project", "lexicon"):
+            if not values[name]:
+                del values[name]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str) -> "BiLMConfig":
         """Build from the output of to_dict, as read back from JSON; source names it in errors."""
         known = {field.name for field in fields(cls)}
-        for field in fields(cls):
-            if field.default is MISSING and field.name not in values:
-                raise BiLMError(f"{source} lacks the field '{field.name}'; {OUR_REMEDY}.")
+        for each in fields(cls):
+            if each.default is MISSING and each.name not in values:
+                raise BiLMError(f"{source} lacks the field '{each.name}'; {OUR_REMEDY}.")
         if unknown := sorted(set(values) - known):
             raise BiLMError(
                 f"{source} has the unknown key {unknown[0]!r}, expected only {sorted(known)}: "
@@ -107,17 +128,28 @@ class BiLMConfig:
         values: dict[str, Any] = {}
         for name, path in OPTION_PATHS.items():
             values[name] = _lookup(options, path, source)
-        if values["n_characters"] not in (N_CHARACTERS, N_CHARACTERS + 1):
-            raise BiLMError(
-                f"{source}: char_cnn.n_characters is {values['n_characters']!r}, expected 261 or 262 "
-                f"(bytes, boundaries, padding, and a mask row that readers add); {REMEDY}."
-            )
-        values["n_characters"] = N_CHARACTERS
+        count = values["n_characters"]
+        # Counted with the mask row that readers add, or without it where it is 261.
+        if isinstance(count, int) and count > N_CHARACTERS:
+            values["n_characters"] = count - 1
         names = {name: ".".join(path) for name, path in OPTION_PATHS.items()}
         return _build(values, source, names, REMEDY)
 
     def to_options(self) -> dict[str, Any]:
-        """The published form; n_characters counts the mask row that readers add."""
+        """The published form; n_characters counts the mask row that readers add.
+
+        Raises BiLMError for what the published form has no words for.
+        """
+        if self.lexicon is not None:
+            raise BiLMError(
+                f"A biLM that spells words in {len(self.lexicon.characters)} Unicode characters has "
+                "no options.json, which knows UTF-8 bytes only: keep it in this package's layout."
+            )
+        if self.always_project and not (self.n_filters != self.projection_dim < self.cell_dim):
+            raise BiLMError(
+                "A biLM that projects where widths agree has no options.json, which means no "
+                "projection by that: keep it in this package's layout."
+            )
         options: dict[str, Any] = {"lstm": {}, "char_cnn": {"embedding": {}}}
         for name, path in OPTION_PATHS.items():
             place = options
@@ -174,6 +206,8 @@ def _build(values: dict[str, Any], source: str, names: dict[str, str], remedy: s
         pairs = values["filters"]
         values["filters"] = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
     try:
+        if values.get("lexicon") is not None:
+            values["lexicon"] = Lexicon.from_dict(values["lexicon"])
         return BiLMConfig(**values)
     except BiLMError as error:
         field, _, rest = str(error).removesuffix(".").partition(" ")

@@ -2,16 +2,13 @@
 
 import math
 
-import torch
-
 from .config import BiLMConfig
-from .loading import Source
-from .model import BiLM
+from .formats.source import Source
+from .skeleton import shapes
 
 
 def count_parameters(config: BiLMConfig) -> int:
-    with torch.device("meta"):
-        return sum(math.prod(tensor.shape) for tensor in BiLM(config).parameters())
+    return sum(math.prod(shape) for shape in shapes(config).values())
 
 
 def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
@@ -25,11 +22,10 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         "Parameters": f"{count_parameters(config):,}",
         "Layers": f"{config.n_layers + 1} (the tokens and {config.n_layers} LSTM layers), "
         f"{config.width} wide",
-        "Characters": f"{config.n_characters} ids of width {config.char_dim}; a word is at most "
-        f"{config.max_characters - 2} UTF-8 bytes and two boundaries",
+        "Characters": _characters(config),
         "Char CNN": f"{config.n_filters} filters ({filters}), {config.activation}",
         "Highway layers": str(config.n_highway),
-        "Token projection": f"{config.n_filters} -> {config.projection_dim}"
+        "Token projection": f"{config.n_features} -> {config.projection_dim}"
         if config.projects_characters
         else "none",
         "LSTM": f"{config.cell_dim} cells, projected to {config.projection_dim}"
@@ -37,7 +33,20 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         else f"{config.cell_dim} cells, no projection",
         "Clipping": f"cells {_clip(config.cell_clip)}, projection {_clip(config.projection_clip)}",
         "Skip connections": "yes" if config.skip_connections else "no",
+        "Output layer": "kept" if source.read_output else "none",
     }
+
+
+def _characters(config: BiLMConfig) -> str:
+    lexicon = config.lexicon
+    kind = "UTF-8 bytes" if lexicon is None else "Unicode characters"
+    text = (
+        f"{config.n_characters} ids of width {config.char_dim}; a word is at most "
+        f"{config.max_characters - 2} {kind} and two boundaries"
+    )
+    if lexicon is not None and lexicon.words:
+        text += f"; {len(lexicon.words):,} words have vectors of their own, {lexicon.word_dim} wide"
+    return text
 
 
 def _clip(bound: float | None) -> str:

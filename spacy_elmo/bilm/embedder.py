@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .characters import encode_boundaries, encode_words
 from .model import BiLM, BiLMState
 from .threads import limit_threads_of_worker
+from .token_cache import TokenCache
 
 Words = Sequence[str]
 Kept = TypeVar("Kept")
@@ -25,13 +25,18 @@ class Embedder:
     bilm (BiLM): Used where it is, on its device, with its current weights.
     batch_words (int): Words of a batch, padding and boundaries included; a longer sentence is a
         batch of its own. Bounds memory, does not change results.
+    token_cache (TokenCache | None): Words that the char CNN need not read; it stands for the weights
+        that it was computed with, so it is of no use while the biLM is trained.
     """
 
-    def __init__(self, bilm: BiLM, *, batch_words: int = 4096) -> None:
+    def __init__(
+        self, bilm: BiLM, *, batch_words: int = 4096, token_cache: TokenCache | None = None
+    ) -> None:
         if batch_words < 1:
             raise ValueError(f"batch_words is {batch_words}, expected at least 1.")
         self.bilm = bilm
         self.batch_words = batch_words
+        self.token_cache = token_cache
 
     def __call__(self, sentences: Iterable[Words]) -> list[NDArray[np.float32]]:
         """Layers of each sentence, read between `<S>` and `</S>` from the zero state.
@@ -106,10 +111,18 @@ class Embedder:
 
     def _encode(self, words: list[str]) -> Tensor:
         """Token vectors of the boundaries and of words. *Shape:* (2 + words, projection_dim)."""
-        size = self.bilm.config.max_characters
-        ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
+        cache = self.token_cache
+        spelled = [word for word in words if cache is None or word not in cache]
+        spelling = self.bilm.spelling
+        ids = np.concatenate([spelling.boundaries(), spelling.words(spelled)])
         blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
-        return torch.cat([self.bilm.encode_words(block) for block in blocks])
+        read = torch.cat([self.bilm.encode_words(block) for block in blocks])
+        if cache is None or len(spelled) == len(words):
+            return read
+        known = [word for word in words if word in cache]
+        tokens = torch.cat([read, cache.lookup(known, read.device)])
+        rows = {word: row for row, word in enumerate([*spelled, *known], 2)}
+        return tokens[[0, 1, *(rows[word] for word in words)]]
 
 
 def _checked(sentences: Iterable[Words]) -> list[Words]:

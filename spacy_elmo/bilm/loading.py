@@ -1,74 +1,64 @@
 """A packaged model's name or a path -> BiLM, whatever the layout."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
+from . import cache
 from .config import BiLMConfig
 from .errors import BiLMError
-from .formats import hdf5, native
-from .formats.files import read_json
+from .formats import archive, hdf5, many_langs, native, tf_checkpoint
+from .formats.source import Source
+from .formats.tensor_bundle import INDEX
 from .model import BiLM
+from .refusal import EXPECTED, explain
+from .skeleton import without_weights
 
 PACKAGED = Path(__file__).parent.parent / "models"
-EXPECTED = "config.json + weights.safetensors, or options.json + weights.hdf5"
+# Each tells by what is in the files whether a path is of its layout.
+LAYOUTS = (native.find, many_langs.find, hdf5.find)
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a biLM was found: its layout in words, its files, and how it is read.
-
-    inspect: Checks it without loading tensors. read: Loads it. Both raise BiLMError.
-    """
-
-    layout: str
-    files: tuple[Path, ...]
-    inspect: Callable[[], BiLMConfig]
-    read: Callable[[], tuple[BiLMConfig, dict[str, Tensor]]]
-
-
-def load_bilm(name_or_path: str | Path) -> BiLM:
+def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:
     """Load a biLM, on the CPU, in evaluation mode.
 
-    name_or_path: The name of a packaged model, a directory, or a file of weights with its options
-        beside it. The layout is told by what the files hold.
+    name_or_path: The name of a packaged or downloaded model, a directory, an archive, or a file of
+        weights. The layout is told by what the files hold.
+    options: The options.json of HDF5 weights, where it is not beside them.
     Raises BiLMError, in one sentence, for what is not a biLM or is damaged.
     """
-    return build(*find(name_or_path).read())
+    return build(*find(name_or_path, options=options).read())
 
 
 def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
     """A BiLM that takes over tensors, without a second copy of them."""
-    with torch.device("meta"):
+    with without_weights():
         bilm = BiLM(config)
     bilm.load_state_dict(tensors, assign=True)
     return bilm.eval()
 
 
-def find(name_or_path: str | Path) -> Source:
+def find(name_or_path: str | Path, *, options: str | Path | None = None) -> Source:
     """Tell the layout of a biLM from its files. Raises BiLMError where it is none that is known."""
     path = _resolve(name_or_path)
-    if not path.is_dir():
-        if hdf5.is_weights(path):
-            return _hdf5(path.parent, path)
-        if path.name == native.WEIGHTS:
-            return _native(path.parent)
-        raise BiLMError(f"{path} is not the weights of a biLM: expected {EXPECTED}.")
-    if (path / native.CONFIG).is_file():
-        return _native(path)
-    weights = [file for file in sorted(path.iterdir()) if file.is_file() and hdf5.is_weights(file)]
-    if len(weights) == 1:
-        return _hdf5(path, weights[0])
-    if weights:
-        names = ", ".join(file.name for file in weights)
+    if options is not None:
+        if source := hdf5.find(path, Path(options)):
+            return source
+        raise BiLMError(f"{path} is not HDF5 weights, the one layout to which options are given.")
+    return _find(path)
+
+
+def _find(path: Path) -> Source:
+    found = [source for find_layout in LAYOUTS if (source := find_layout(path))]
+    if len(found) > 1:
+        names = ", ".join(source.files[-1].name for source in found)
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
-    if inside := sorted(path.glob("*/bilm")):
-        raise BiLMError(f"{path} is a pipeline, not a biLM: its biLM is {inside[0]}, name that.")
-    found = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
-    raise BiLMError(f"{path} is not a biLM: expected {EXPECTED}, found {found}.")
+    # bilm-tf dumps weights beside the checkpoint that they come from: the dump is what was published.
+    if source := found[0] if found else tf_checkpoint.find(path):
+        return source
+    if archive.is_archive(path):
+        return archive.find(path, _find)
+    raise BiLMError(explain(path))
 
 
 def _resolve(name_or_path: str | Path) -> Path:
@@ -77,44 +67,14 @@ def _resolve(name_or_path: str | Path) -> Path:
     if str(name_or_path) in known:
         return known[str(name_or_path)]
     path = Path(name_or_path)
-    if path.exists():
-        return path
+    # A checkpoint is known by a name that none of its files has.
+    for place in (path, path.with_name(path.name + INDEX) if path.name else path):
+        if place.exists():
+            return place
+    if downloaded := cache.find(str(name_or_path)):
+        return downloaded
     raise BiLMError(
         f"No biLM '{name_or_path}': expected the path of one ({EXPECTED})"
-        + (f" or a packaged model's name ({', '.join(known)})." if known else ".")
-    )
-
-
-def _native(directory: Path) -> Source:
-    path = directory / native.CONFIG
-    parsed = read_json(path)
-    if not native.is_config(parsed):
-        kind = parsed.get("model_type") if isinstance(parsed, dict) else None
-        what = f"a model of type {kind!r}" if kind else "another model"
-        raise BiLMError(f"{path} describes {what}, not a biLM: expected {EXPECTED}.")
-    files = (path, directory / native.WEIGHTS)
-    return Source(
-        "config.json + weights.safetensors",
-        files,
-        lambda: native.inspect(directory),
-        lambda: native.read(directory),
-    )
-
-
-def _hdf5(directory: Path, weights: Path) -> Source:
-    # Several models in one directory are told apart by what stands before "weights.hdf5".
-    partner = directory / weights.name.replace("weights.hdf5", "options.json")
-    named = [p for p in (partner, directory / "options.json") if p != weights and p.is_file()]
-    options = named[:1] or sorted(directory.glob("*options.json"))
-    if len(options) != 1:
-        names = ", ".join(path.name for path in options) or "none"
-        raise BiLMError(
-            f"{directory} has no options for {weights.name} (found {names}): "
-            "expected one options.json, published with the weights, beside them."
-        )
-    return Source(
-        "options.json + weights.hdf5",
-        (options[0], weights),
-        lambda: hdf5.inspect(options[0], weights),
-        lambda: hdf5.read(options[0], weights),
+        + (f" or a packaged model's name ({', '.join(known)})" if known else "")
+        + ", or the name of a published one after `python -m spacy elmo download NAME`."
     )

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from .char_cnn import CharCNN
+from .char_cnn import make_token_encoder
 from .config import BiLMConfig
 from .lstm import LSTMStack, LSTMState
+from .spelling import make_spelling
 
 
 class BiLMState(NamedTuple):
@@ -34,7 +35,8 @@ class BiLM(nn.Module):
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
         self.config = config
-        self.token_encoder = CharCNN(config)
+        self.spelling = make_spelling(config)
+        self.token_encoder = make_token_encoder(config)
         self.forward_lm = LSTMStack(config)
         self.backward_lm = LSTMStack(config)
 

@@ -8,7 +8,7 @@ from spacy.cli._util import app
 
 elmo_cli = typer.Typer(
     name="elmo",
-    help="Commands of spacy-elmo: make configs for ELMo pipelines, pretrain biLMs, look at their layers.",
+    help="Commands of spacy-elmo: configs for ELMo pipelines; fetch, convert, pretrain, analyse biLMs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -17,6 +17,8 @@ app.add_typer(elmo_cli)
 # They add their commands.
 from . import (  # noqa: E402
     analyze,  # noqa: F401
+    convert,  # noqa: F401
+    download,  # noqa: F401
     evaluate,  # noqa: F401
     info,  # noqa: F401
     init_config,  # noqa: F401

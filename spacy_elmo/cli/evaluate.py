@@ -12,7 +12,9 @@ from . import elmo_cli
 @elmo_cli.command("evaluate")
 def evaluate_cli(
     model: str = Arg(
-        ..., help="A biLM with its output layer: a directory that `spacy elmo pretrain` wrote."
+        ...,
+        help="A biLM with its output layer: a directory that `spacy elmo pretrain` wrote, or a "
+        "checkpoint of bilm-tf.",
     ),
     text: list[str] = Arg(
         ..., help="Held-out text (plain, .gz, .xz or .jsonl), or quoted patterns of such files."

@@ -1,14 +1,13 @@
 """Going on from a biLM that exists: its weights, and its output layer where it has one."""
 
 import math
-from pathlib import Path
 
 import torch
 
 from ..bilm.config import BiLMConfig
-from ..bilm.loading import find, load_bilm
+from ..bilm.loading import build, find
 from ..bilm.model import BiLM
-from .checkpoint import OUTPUT_LAYER, read_output_layer
+from .checkpoint import read_output_layer
 from .errors import PretrainingError
 from .softmax import OutputLayer
 from .vocabulary import SPECIAL, UNKNOWN, Vocabulary
@@ -21,18 +20,18 @@ def read_start(
 
     expected: What the config's section [bilm] says, if anything.
     """
-    bilm = load_bilm(init_from)
+    source = find(init_from)
+    bilm = build(*source.read())
     if expected is not None and expected != bilm.config:
         found, said = bilm.config.to_dict(), expected.to_dict()
-        key = next(key for key in said if said[key] != found[key])
+        key = next(key for key in said | found if said.get(key) != found.get(key))
         raise PretrainingError(
-            f"bilm.{key} is {said[key]}, but {init_from} has {found[key]}: leave the section [bilm] "
-            "empty when pretraining.init_from is set."
+            f"bilm.{key} is {said.get(key)}, but {init_from} has {found.get(key)}: leave the section "
+            "[bilm] empty when pretraining.init_from is set."
         )
-    directory = find(init_from).files[0].parent
-    if not (Path(directory) / OUTPUT_LAYER).is_file():
+    if source.read_output is None:
         return bilm, None, None
-    return bilm, *read_output_layer(directory, bilm.config.projection_dim)
+    return bilm, *read_output_layer(source, bilm.config.projection_dim)
 
 
 @torch.no_grad()

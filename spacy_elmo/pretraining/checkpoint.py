@@ -14,14 +14,15 @@ from torch.optim import Optimizer
 
 from ..bilm.formats import native
 from ..bilm.formats.files import write_atomically
-from ..bilm.loading import find, load_bilm
+from ..bilm.formats.source import Source
+from ..bilm.loading import build, find
+from ..bilm.skeleton import without_weights
 from .errors import PretrainingError
 from .objective import LanguageModel
 from .softmax import OutputLayer
 from .vocabulary import Vocabulary
 
 CHECKPOINT = "checkpoint.safetensors"
-OUTPUT_LAYER = "output_layer.safetensors"
 META = "meta.json"
 # Where the JSON part of a checkpoint stands among its tensors, compressed.
 STATE = "state.json.zlib"
@@ -74,39 +75,41 @@ def write_model(
     meta: How it was trained, for people.
     """
     native.write(model.bilm.config, model.bilm.state_dict(), directory)
-    output = {key: t.detach().cpu().contiguous() for key, t in model.output.state_dict().items()}
-    write_atomically(
-        directory / OUTPUT_LAYER, lambda path: safetensors.torch.save_file(output, path)
-    )
-    vocabulary.write(directory)
+    native.write_output(model.output.state_dict(), directory)
+    vocabulary.write(directory / native.VOCABULARY)
     text = json.dumps(meta, indent=2) + "\n"
     write_atomically(directory / META, lambda path: path.write_text(text, encoding="utf8"))
 
 
-def read_output_layer(directory: Path, projection_dim: int) -> tuple[OutputLayer, Vocabulary]:
+def read_output_layer(source: Source, projection_dim: int) -> tuple[OutputLayer, Vocabulary]:
     """Read the output layer of a biLM and its words."""
-    path = directory / OUTPUT_LAYER
-    if not path.is_file():
+    place = source.files[0].parent
+    if source.read_output is None:
         raise PretrainingError(
-            f"{directory} holds no {OUTPUT_LAYER}: expected a biLM that `spacy elmo pretrain` wrote "
-            "(published weights come without their output layer)."
+            f"{place} holds no output layer: expected a biLM that `spacy elmo pretrain` wrote, or a "
+            "TensorFlow checkpoint of bilm-tf (published weights come without their output layer)."
         )
-    vocabulary = Vocabulary.read(directory)
-    with torch.device("meta"):
+    if source.vocabulary is None:
+        raise PretrainingError(
+            f"{place} holds an output layer, but not its words: put the vocabulary of its training "
+            f"beside it as {native.VOCABULARY}, one word a line."
+        )
+    vocabulary = Vocabulary.read(source.vocabulary)
+    with without_weights():
         output = OutputLayer(len(vocabulary), projection_dim)
     try:
-        tensors = {key: t.float() for key, t in safetensors.torch.load_file(path).items()}
-        output.load_state_dict(tensors, assign=True)
-    except (SafetensorError, RuntimeError) as error:
+        output.load_state_dict(source.read_output(), assign=True)
+    except RuntimeError as error:
         raise PretrainingError(
-            f"{path} is not the output layer of this biLM and its {len(vocabulary)} words ({error})."
+            f"{place} holds an output layer that is not of this biLM and the {len(vocabulary)} words of "
+            f"{source.vocabulary} ({error})."
         ) from None
     return output, vocabulary
 
 
 def read_language_model(name_or_path: str | Path) -> tuple[LanguageModel, Vocabulary]:
     """Load a biLM together with its output layer, in evaluation mode."""
-    bilm = load_bilm(name_or_path)
-    directory = find(name_or_path).files[0].parent
-    output, vocabulary = read_output_layer(directory, bilm.config.projection_dim)
+    source = find(name_or_path)
+    bilm = build(*source.read())
+    output, vocabulary = read_output_layer(source, bilm.config.projection_dim)
     return LanguageModel(bilm, output).eval(), vocabulary

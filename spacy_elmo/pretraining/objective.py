@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..bilm.characters import encode_boundaries, encode_words
 from ..bilm.embedder import CHAR_CNN_WORDS
 from ..bilm.lstm import LSTMStack, LSTMState
 from ..bilm.model import BiLM, BiLMState
@@ -79,8 +78,8 @@ class LanguageModel(nn.Module):
 
         *Shape:* (2 + words, projection_dim).
         """
-        size = self.bilm.config.max_characters
-        ids = np.concatenate([encode_boundaries(size), encode_words(words, size)])
+        spelling = self.bilm.spelling
+        ids = np.concatenate([spelling.boundaries(), spelling.words(words)])
         blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
         vectors = torch.cat([self.bilm.encode_words(block) for block in blocks])
         # Under autocast they come in its precision, the LSTMs' gates want the weights' own.

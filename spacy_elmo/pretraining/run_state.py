@@ -1,10 +1,12 @@
 """All that a run needs to go on as if it had never stopped: out of a trainer, and into one."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ..bilm.config import BiLMConfig
 from ..bilm.lstm import LSTMState
 from ..bilm.model import BiLMState
 from .checkpoint import CHECKPOINT, pack_optimizer, unpack_optimizer
@@ -79,10 +81,19 @@ def _shape(trainer: "Trainer") -> dict[str, Any]:
     """What a run cannot change when it goes on."""
     settings = trainer.settings
     return {
-        "bilm": trainer.model.bilm.config.to_options(),
+        "bilm": _sizes(trainer.model.bilm.config),
         "vocabulary size": len(trainer.vocabulary),
         "pretraining.n_streams": settings.n_streams,
         "pretraining.window": settings.window,
         "pretraining.n_samples": settings.n_samples,
         "pretraining.chunk_words": settings.chunk_words,
     }
+
+
+def _sizes(config: BiLMConfig) -> dict[str, Any]:
+    """As JSON values, without the words of a lexicon, which may be many."""
+    if config.lexicon is None:
+        return config.to_options()
+    values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
+    del values["lexicon"]
+    return values

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..bilm.formats.files import write_atomically
+from ..bilm.formats.native import VOCABULARY
 from ..bilm.model import BiLM
 from .adaptation import extend, read_start
 from .checkpoint import CHECKPOINT
@@ -18,7 +19,7 @@ from .objective import LanguageModel
 from .ranks import Ranks
 from .softmax import OutputLayer
 from .trainer import Trainer
-from .vocabulary import FILE, SPECIAL, TextCounts, Vocabulary, count
+from .vocabulary import SPECIAL, TextCounts, Vocabulary, count
 
 COUNTS = "counts.json"
 
@@ -70,23 +71,23 @@ def _count(run: Run, output: Path, known: Sequence[str]) -> tuple[Vocabulary, Te
 
     known: Words of the output layer that the run starts from.
     """
-    path = output / COUNTS
+    path, words = output / COUNTS, output / VOCABULARY
     asked: dict[str, Any] = {
         "files": [[file.name, file.stat().st_size] for file in run.train.files],
         "init_from": run.settings.init_from,
         **asdict(run.vocabulary),
     }
-    if path.is_file() and (output / FILE).is_file():
+    if path.is_file() and words.is_file():
         kept = json.loads(path.read_text(encoding="utf8"))
         if kept["asked"] == asked:
-            return Vocabulary.read(output), TextCounts(**kept["found"])
+            return Vocabulary.read(words), TextCounts(**kept["found"])
         if (output / CHECKPOINT).is_file():
             raise PretrainingError(
                 f"{path} says that the run in {output} began on other text, words or weights: go on "
                 "with the same ones, or give another --output."
             )
     vocabulary, counts = count(run.train, known=known, **asdict(run.vocabulary))
-    vocabulary.write(output)
+    vocabulary.write(words)
     text = json.dumps({"asked": asked, "found": asdict(counts)}, indent=2) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf8"))
     return vocabulary, counts

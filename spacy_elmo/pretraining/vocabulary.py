@@ -9,7 +9,6 @@ from ..bilm.formats.files import write_atomically
 from .corpus import Document
 from .errors import PretrainingError
 
-FILE = "vocab.txt"
 # As in bilm-tf, they stand first; the others follow by falling frequency, as the sampler expects.
 BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = 0, 1, 2
 SPECIAL = ("<S>", "</S>", "<UNK>")
@@ -34,16 +33,15 @@ class Vocabulary:
         get = self._ids.get
         return [get(word, UNKNOWN) for word in words]
 
-    def write(self, directory: Path) -> None:
-        """Write vocab.txt, one word a line."""
+    def write(self, path: Path) -> None:
+        """Write one word a line."""
         text = "\n".join(self.words) + "\n"
-        write_atomically(directory / FILE, lambda path: path.write_text(text, encoding="utf8"))
+        write_atomically(path, lambda place: place.write_text(text, encoding="utf8"))
 
     @classmethod
-    def read(cls, directory: Path) -> "Vocabulary":
-        path = directory / FILE
+    def read(cls, path: Path) -> "Vocabulary":
         try:
-            words = path.read_text(encoding="utf8").split("\n")[:-1]
+            words = path.read_text(encoding="utf8").removesuffix("\n").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise PretrainingError(
                 f"{path} cannot be read ({error}): expected the output layer's words, one a line."

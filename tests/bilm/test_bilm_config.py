@@ -135,7 +135,7 @@ def test_what_bilm_tf_reads_with_a_default_may_be_missing(field, default):
     assert getattr(config, field) == default
 
 
-@pytest.mark.parametrize(("field", "value"), [*WRONG_PAIRS, ("n_characters", 263)])
+@pytest.mark.parametrize(("field", "value"), WRONG_PAIRS)
 def test_a_wrong_option_is_named_with_the_remedy(field, value):
     with pytest.raises(BiLMError) as error:
         BiLMConfig.from_options(options_with(OPTION_PATHS[field], value), "some/options.json")
@@ -171,6 +171,13 @@ def test_an_unknown_key_in_our_own_config_is_named():
 def test_both_counts_of_characters_mean_261_rows(n_characters):
     options = options_with(OPTION_PATHS["n_characters"], n_characters)
     assert BiLMConfig.from_options(options, "options.json").n_characters == 261
+
+
+def test_a_larger_table_of_characters_is_counted_with_its_mask_row():
+    options = options_with(OPTION_PATHS["n_characters"], 301)
+    config = BiLMConfig.from_options(options, "options.json")
+    assert config.n_characters == 300
+    assert config.to_options() == options
 
 
 def test_options_count_the_mask_row():

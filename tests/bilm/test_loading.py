@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, random_bilm
+from conftest import SMALL, Trap, random_bilm
 
 import spacy_elmo
 from spacy_elmo.bilm import loading
@@ -200,16 +200,6 @@ def test_tensors_are_taken_over_without_a_copy():
     for key, parameter in bilm.named_parameters():
         assert parameter.data_ptr() == tensors[key].data_ptr()
         assert parameter.requires_grad
-
-
-class Trap:
-    """Leaves a trace when it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self):
-        return Path.touch, (self.trace,)
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "weights.hdf5", "pytorch_model.bin"])

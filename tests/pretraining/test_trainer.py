@@ -10,12 +10,10 @@ import pytest
 import torch
 from confection import Config
 
-from spacy_elmo import load_bilm
-from spacy_elmo.pretraining.checkpoint import CHECKPOINT, read_checkpoint, read_output_layer
+from spacy_elmo.pretraining.checkpoint import CHECKPOINT, read_checkpoint, read_language_model
 from spacy_elmo.pretraining.config import resolve
 from spacy_elmo.pretraining.errors import PretrainingError
 from spacy_elmo.pretraining.evaluation import evaluate
-from spacy_elmo.pretraining.objective import LanguageModel
 from spacy_elmo.pretraining.setup import make_trainer
 
 
@@ -66,9 +64,8 @@ def test_learns_and_keeps_best_and_last(config: Config, tmp_path: Path) -> None:
     assert best < 0.7 * evaluated[0].perplexity.mean
     run = resolve(config)
     for directory, expected in ((tmp_path, best), (tmp_path / "last", seen[-1].perplexity.mean)):
-        bilm = load_bilm(directory)
-        output, vocabulary = read_output_layer(directory, bilm.config.projection_dim)
-        found = evaluate(LanguageModel(bilm, output), run.dev, vocabulary)
+        model, vocabulary = read_language_model(directory)
+        found = evaluate(model, run.dev, vocabulary)
         assert found.mean == pytest.approx(expected, rel=1e-5)
     history = json.loads((tmp_path / "meta.json").read_text())["history"]
     assert min(entry["mean"] for entry in history) == pytest.approx(best)

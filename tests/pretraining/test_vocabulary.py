@@ -39,8 +39,8 @@ def test_against_a_count_in_plain_lines(sentences: list[list[str]]) -> None:
 
 def test_saved_and_read_again(tmp_path: Path) -> None:
     vocabulary = Vocabulary(["a", "é", "\u2028", "\x85"])
-    vocabulary.write(tmp_path)
-    assert Vocabulary.read(tmp_path).words == vocabulary.words
+    vocabulary.write(tmp_path / "vocab.txt")
+    assert Vocabulary.read(tmp_path / "vocab.txt").words == vocabulary.words
 
 
 def test_no_word_is_frequent_enough() -> None:
@@ -50,7 +50,7 @@ def test_no_word_is_frequent_enough() -> None:
 
 def test_a_file_that_is_no_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(PretrainingError, match=r"vocab\.txt cannot be read"):
-        Vocabulary.read(tmp_path)
+        Vocabulary.read(tmp_path / "vocab.txt")
     (tmp_path / "vocab.txt").write_text("a\nb\n")
     with pytest.raises(PretrainingError, match=r"does not begin with the lines <S>"):
-        Vocabulary.read(tmp_path)
+        Vocabulary.read(tmp_path / "vocab.txt")

@@ -14,7 +14,12 @@ from spacy_elmo.bilm.formats import native
 SENTENCE = ["She", "will", "play", "Ophelia", "in", "the", "play", "."]
 
 
-def main(trained: Path, output: Path, metrics: list[Path]) -> None:
+def main(
+    trained: Path,
+    output: Path,
+    metrics: list[Path],
+    about: Path | None = typer.Option(None, help="What else the card says: data, licences, limits"),
+) -> None:
     bilm = load_bilm(trained)
     halves = {key: tensor.half() for key, tensor in bilm.state_dict().items()}
     native.write(bilm.config, halves, output)
@@ -44,6 +49,8 @@ def main(trained: Path, output: Path, metrics: list[Path]) -> None:
         lines.append(_row(f"test, states reset at each {found['reset']}", found))
         protocols += ["", found["protocol"]]
     lines += [*protocols, "", "![Perplexity by words read](perplexity.svg)"]
+    if about is not None:
+        lines += ["", about.read_text(encoding="utf8").rstrip()]
     (output / "README.md").write_text("\n".join(lines) + "\n", encoding="utf8")
     msg.good(f"{output}: {size:.1f} MB")
 

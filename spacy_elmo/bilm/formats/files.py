@@ -22,6 +22,16 @@ def read_json(path: Path) -> object:
     return parsed
 
 
+def read_text(path: Path) -> str:
+    """A text file as it is, its line ends included. Raises BiLMError where it cannot be read."""
+    try:
+        return path.read_bytes().decode("utf8")
+    except OSError as error:
+        raise BiLMError(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        raise BiLMError(f"{path} is not UTF-8 text ({error.reason}): it is damaged.") from None
+
+
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let write fill a file beside path, then move it there; what stood there stays on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)

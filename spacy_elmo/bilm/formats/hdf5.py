@@ -1,45 +1,29 @@
 """options.json + weights.hdf5: the layout of bilm-tf's `dump_weights`, in which ELMo was published."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..characters import N_CHARACTERS
 from ..config import BiLMConfig
 from ..errors import BiLMError
+from .bilm_tf import MARK, datasets
 from .files import read_json, write_atomically
+from .mapping import Dataset, check_finite
+from .source import Source
 
-Array = NDArray[np.float32]
-MARK = "char_embed"
+LAYOUT = "options.json + weights.hdf5"
 # What h5py raises depends on the part of a file that is damaged.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError)
 REMEDY = "the weights and the options belong to different models, or the file is damaged"
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """One dataset of the file, and the tensors of the BiLM that it holds.
-
-    name (str): Its place in the file.
-    shape (tuple[int, ...]): As stored.
-    keys (tuple[str, ...]): Of the BiLM's state dict, in the order in which `split` gives them.
-    split: The stored array to those tensors. join: back again.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    keys: tuple[str, ...]
-    split: Callable[[Array], tuple[Array, ...]]
-    join: Callable[..., Array]
 
 
 def is_weights(path: Path) -> bool:
@@ -54,121 +38,91 @@ def is_weights(path: Path) -> bool:
         return True
 
 
+def find(path: Path, options: Path | None = None) -> Source | None:
+    """A biLM of this layout, in a directory or given by its weights; None where there is none.
+
+    options: The path of the options; None: they are beside the weights.
+    Raises BiLMError where it is not clear which weights or which options.
+    """
+    if not path.is_dir():
+        weights = [path] if is_weights(path) else []
+    else:
+        weights = [file for file in sorted(path.iterdir()) if file.is_file() and is_weights(file)]
+    if not weights:
+        return None
+    if len(weights) > 1:
+        names = ", ".join(file.name for file in weights)
+        raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
+    found, beside = weights[0], options or find_options(weights[0])
+    return Source(
+        LAYOUT, (beside, found), lambda: inspect(beside, found), lambda: read(beside, found)
+    )
+
+
+def find_options(weights: Path) -> Path:
+    """The options beside weights: of several models by what stands before "weights.hdf5"."""
+    directory = weights.parent
+    partner = directory / weights.name.replace("weights.hdf5", "options.json")
+    named = [p for p in (partner, directory / "options.json") if p != weights and p.is_file()]
+    options = named[:1] or sorted(directory.glob("*options.json"))
+    if len(options) == 1:
+        return options[0]
+    names = ", ".join(path.name for path in options) or "none"
+    raise BiLMError(
+        f"{directory} has no options for {weights.name} (found {names}): "
+        "expected one options.json, published with the weights, beside them."
+    )
+
+
 def inspect(options_path: Path, weights_path: Path) -> BiLMConfig:
     """Check the options, and every dataset and shape, without loading any.
 
+    The table of characters tells their number: 261 rows, more where it was trained so, and one
+    more where the file holds the all-zero row that readers add for masked positions.
     Raises BiLMError that names the file, the dataset, what was expected and what was found.
     """
     config = BiLMConfig.from_options(read_json(options_path), str(options_path))
-    with _open(weights_path) as file:
+    with open_hdf5(weights_path) as file:
+        config = _count_characters(config, file, weights_path)
         _check(file, list(datasets(config)), weights_path, options_path)
     return config
 
 
 def read(options_path: Path, weights_path: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
-    """Inspect, then load."""
+    """Inspect, then load, one dataset after the other."""
     config = inspect(options_path, weights_path)
     tensors: dict[str, Tensor] = {}
-    with _open(weights_path) as file:
+    with open_hdf5(weights_path) as file:
         for dataset in datasets(config):
-            arrays = dataset.split(_load(file, dataset, weights_path))
-            for key, array in zip(dataset.keys, arrays, strict=True):
-                tensors[key] = torch.from_numpy(np.ascontiguousarray(array))
+            stored = _load(file, dataset)
+            check_finite(stored, dataset.name, str(weights_path))
+            tensors |= dataset.to_tensors(stored)
     return config, tensors
 
 
 def write(
     config: BiLMConfig, tensors: dict[str, Tensor], options_path: Path, weights_path: Path
 ) -> None:
-    """Write a biLM so that bilm-tf, AllenNLP and `read` read it; whole files or none."""
+    """Write a biLM so that bilm-tf, AllenNLP and `read` read it; whole files or none.
+
+    Raises BiLMError for what this layout cannot hold.
+    """
+    options = config.to_options()
 
     def write_weights(path: Path) -> None:
         with h5py.File(path, "w") as file:
             for dataset in datasets(config):
-                arrays = [tensors[key].detach().cpu().float().numpy() for key in dataset.keys]
-                file.create_dataset(dataset.name, data=dataset.join(*arrays), dtype="float32")
+                values = dataset.from_tensors(tensors).numpy()
+                file.create_dataset(dataset.name, data=values, dtype="float32")
 
     write_atomically(weights_path, write_weights)
-    text = json.dumps(config.to_options(), indent=2) + "\n"
+    text = json.dumps(options, indent=2) + "\n"
     write_atomically(options_path, lambda path: path.write_text(text, encoding="utf8"))
 
 
-def datasets(config: BiLMConfig) -> Iterator[Dataset]:
-    """What a file of these sizes holds."""
-    yield Dataset(
-        MARK,
-        (config.n_characters, config.char_dim),
-        ("token_encoder.embedding.weight",),
-        lambda stored: (stored,),
-        lambda ours: ours,
-    )
-    for i, (width, n) in enumerate(config.filters):
-        ours = f"token_encoder.convolutions.{i}"
-        yield Dataset(
-            f"CNN/W_cnn_{i}",
-            (1, width, config.char_dim, n),
-            (f"{ours}.weight",),
-            lambda stored: (stored[0].transpose(2, 1, 0),),
-            lambda ours: ours.transpose(2, 1, 0)[None],
-        )
-        yield _bias(f"CNN/b_cnn_{i}", n, f"{ours}.bias")
-    for i in range(config.n_highway):
-        for part in ("transform", "carry"):
-            ours = f"token_encoder.highways.{i}.{part}"
-            size = config.n_filters
-            yield _matrix(f"CNN_high_{i}/W_{part}", (size, size), f"{ours}.weight")
-            yield _bias(f"CNN_high_{i}/b_{part}", size, f"{ours}.bias")
-    if config.projects_characters:
-        shape = (config.n_filters, config.projection_dim)
-        yield _matrix("CNN_proj/W_proj", shape, "token_encoder.projection.weight")
-        yield _bias("CNN_proj/b_proj", config.projection_dim, "token_encoder.projection.bias")
-    for direction, stack in enumerate(("forward_lm", "backward_lm")):
-        for i in range(config.n_layers):
-            cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
-            yield from _lstm(config, cell, f"{stack}.layers.{i}")
-
-
-def _lstm(config: BiLMConfig, stored: str, ours: str) -> Iterator[Dataset]:
-    inputs, cells = config.projection_dim, config.cell_dim
-    yield Dataset(
-        f"{stored}/W_0",
-        (2 * inputs, 4 * cells),
-        (f"{ours}.input_weight", f"{ours}.recurrent_weight"),
-        lambda stored: (_ours(stored[:inputs].T), _ours(stored[inputs:].T)),
-        lambda read, recur: np.concatenate([_theirs(read).T, _theirs(recur).T]),
-    )
-    yield Dataset(
-        f"{stored}/B",
-        (4 * cells,),
-        (f"{ours}.bias",),
-        lambda stored: (_ours(stored),),
-        lambda ours: _theirs(ours),
-    )
-    if config.projects_cells:
-        yield _matrix(f"{stored}/W_P_0", (cells, inputs), f"{ours}.projection")
-
-
-def _matrix(name: str, shape: tuple[int, int], key: str) -> Dataset:
-    return Dataset(name, shape, (key,), lambda stored: (stored.T,), lambda ours: ours.T)
-
-
-def _bias(name: str, size: int, key: str) -> Dataset:
-    return Dataset(name, (size,), (key,), lambda stored: (stored,), lambda ours: ours)
-
-
-def _ours(rows: Array) -> Array:
-    """Gates from TensorFlow's order, i j f o, to i f o j."""
-    i, j, f, o = np.split(rows, 4)
-    return np.concatenate([i, f, o, j])
-
-
-def _theirs(rows: Array) -> Array:
-    i, f, o, j = np.split(rows, 4)
-    return np.concatenate([i, j, f, o])
-
-
 @contextmanager
-def _open(path: Path) -> Iterator[h5py.File]:
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """Open a file to read. Raises BiLMError where any part of it turns out to be damaged."""
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -181,6 +135,27 @@ def _open(path: Path) -> Iterator[h5py.File]:
         ) from None
 
 
+def _count_characters(config: BiLMConfig, file: h5py.File, path: Path) -> BiLMConfig:
+    """Set n_characters to what the table holds, where that agrees with the options."""
+    table = file.get(MARK)
+    if not isinstance(table, h5py.Dataset) or table.ndim != 2:
+        return config
+    rows = table.shape[0] - _mask_rows(table)
+    if table.shape[0] == rows == N_CHARACTERS + 1 == config.n_characters + 1:
+        raise BiLMError(
+            f"{path}: '{MARK}' has 262 rows and its first is not zero, expected 261 rows, or 262 of "
+            "which the first is the all-zero mask row: another table of characters cannot be read."
+        )
+    # Options count the mask row, or do not.
+    larger = config.n_characters > N_CHARACTERS and rows == config.n_characters + 1
+    return replace(config, n_characters=rows) if larger else config
+
+
+def _mask_rows(table: h5py.Dataset) -> int:
+    """1 where a table starts with the all-zero row that readers add for masked positions."""
+    return int(len(table) > N_CHARACTERS and not table[0].any())
+
+
 def _check(file: h5py.File, layout: list[Dataset], weights: Path, options: Path) -> None:
     stored = _shapes(file)
     for dataset in layout:
@@ -190,10 +165,8 @@ def _check(file: h5py.File, layout: list[Dataset], weights: Path, options: Path)
                 f"according to {options}: {REMEDY}."
             )
         shape, dtype = stored.pop(dataset.name)
-        allowed = {dataset.shape}
-        if dataset.name == MARK:
-            allowed.add((N_CHARACTERS + 1, dataset.shape[1]))
-        if shape not in allowed:
+        masked = _mask_rows(file[MARK]) if dataset.name == MARK and shape else 0
+        if (shape[0] - masked, *shape[1:]) != dataset.shape if shape else dataset.shape != ():
             raise BiLMError(
                 f"{weights}: the dataset '{dataset.name}' has the shape {shape}, expected "
                 f"{dataset.shape} according to {options}: {REMEDY}."
@@ -220,18 +193,7 @@ def _shapes(file: h5py.File) -> dict[str, tuple[tuple[int, ...], Any]]:
     return found
 
 
-def _load(file: h5py.File, dataset: Dataset, path: Path) -> Array:
-    array: Array = file[dataset.name][()]
-    if dataset.name == MARK and len(array) == N_CHARACTERS + 1:
-        return _without_mask_row(array, path)
-    return array
-
-
-def _without_mask_row(array: Array, path: Path) -> Array:
-    """A table of 262 rows starts with the all-zero row that readers add for masked positions."""
-    if array[0].any():
-        raise BiLMError(
-            f"{path}: '{MARK}' has 262 rows and its first is not zero, expected 261 rows, or 262 of "
-            "which the first is the all-zero mask row: another table of characters cannot be read."
-        )
-    return array[1:]
+def _load(file: h5py.File, dataset: Dataset) -> Tensor:
+    stored = file[dataset.name]
+    start = _mask_rows(stored) if dataset.name == MARK else 0
+    return torch.from_numpy(stored[start:])

@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from .. import skeleton
 from ..config import BiLMConfig
 from ..errors import BiLMError
 from ..model import BiLM
 from .files import read_json, write_atomically
+from .mapping import check_finite
+from .source import Source
 
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
+# Where pretraining kept them: what predicts words, and the words.
+OUTPUT_LAYER = "output_layer.safetensors"
+VOCABULARY = "vocab.txt"
 LAYOUT = "spacy-elmo.bilm.v1"
 
 
@@ -37,6 +42,25 @@ def config_from_json(parsed: object, source: str) -> BiLMConfig:
     return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
 
 
+def find(path: Path) -> Source | None:
+    """A biLM of this layout, in a directory or given by its weights; None where there is none."""
+    directory = path if path.is_dir() else path.parent
+    config, output = directory / CONFIG, directory / OUTPUT_LAYER
+    if (path != directory and path.name != WEIGHTS) or not config.is_file():
+        return None
+    if not is_config(read_json(config)):
+        return None
+    vocabulary = directory / VOCABULARY
+    return Source(
+        f"{CONFIG} + {WEIGHTS}",
+        (config, directory / WEIGHTS),
+        lambda: inspect(directory),
+        lambda: read(directory),
+        (lambda: read_output(output)) if output.is_file() else None,
+        vocabulary if vocabulary.is_file() else None,
+    )
+
+
 def inspect(directory: Path) -> BiLMConfig:
     """Check the config, and every tensor's shape, without loading any.
 
@@ -51,12 +75,25 @@ def inspect(directory: Path) -> BiLMConfig:
 
 
 def read(directory: Path) -> tuple[BiLMConfig, dict[str, Tensor]]:
-    """Inspect, then load. Weights stored in half precision come back in float32."""
+    """Inspect, then map the weights into memory: pages are read when they are used, and shared with
+    other processes. Weights stored in half precision come back in float32.
+    """
     config = inspect(directory)
     path = directory / WEIGHTS
     with _reading(path):
         tensors = safetensors.torch.load_file(path)
+    for key, tensor in tensors.items():
+        check_finite(tensor, key, str(path))
     return config, _in_float32(tensors, str(path))
+
+
+def read_output(path: Path) -> dict[str, Tensor]:
+    """Map an output layer into memory. *Shape:* weight (words, projection_dim), bias (words,)."""
+    with _reading(path):
+        tensors = safetensors.torch.load_file(path)
+    if set(tensors) != {"weight", "bias"}:
+        raise BiLMError(f"{path} holds {sorted(tensors)}, expected weight and bias: it is damaged.")
+    return _in_float32(tensors, str(path))
 
 
 @contextmanager
@@ -77,10 +114,16 @@ def write(config: BiLMConfig, tensors: dict[str, Tensor], directory: Path) -> No
     write_atomically(directory / CONFIG, lambda path: path.write_text(text, encoding="utf8"))
 
 
+def write_output(output: dict[str, Tensor], directory: Path) -> None:
+    """Write an output layer beside a biLM, as pretraining does."""
+    stored = {key: tensor.detach().cpu().contiguous() for key, tensor in output.items()}
+    path = directory / OUTPUT_LAYER
+    write_atomically(path, lambda place: safetensors.torch.save_file(stored, place))
+
+
 def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -> None:
     """Raises BiLMError unless the tensors are exactly those of a biLM of this config."""
-    with torch.device("meta"):
-        expected = {key: tuple(t.shape) for key, t in BiLM(config).state_dict().items()}
+    expected = skeleton.shapes(config)
     remedy = "the weights and the config belong to different biLMs"
     for key, shape in expected.items():
         if key not in shapes:

@@ -1,0 +1,28 @@
+"""Where a biLM was found: what every layout's `find` gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from ..config import BiLMConfig
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A biLM's layout in words, its files, and how it is read. What it calls raises BiLMError.
+
+    inspect: Checks it without loading tensors. read: Loads it.
+    read_output: Loads the output layer (weight and bias), where the layout holds one.
+    vocabulary (Path | None): The output layer's words, one a line, where they are beside it.
+    """
+
+    layout: str
+    files: tuple[Path, ...]
+    inspect: Callable[[], BiLMConfig]
+    read: Callable[[], tuple[BiLMConfig, Tensors]]
+    read_output: Callable[[], Tensors] | None = None
+    vocabulary: Path | None = None

@@ -1,0 +1,1 @@
+"""Published biLMs and how they come into the user's cache: all that uses the network."""

@@ -118,6 +118,9 @@ def main() -> None:
             if name == "published":
                 shutil.rmtree(HERE / "bilm_tf_checkpoint", ignore_errors=True)
                 shutil.copytree(checkpoint, HERE / "bilm_tf_checkpoint")
+                latest = HERE / "bilm_tf_checkpoint" / "checkpoint"
+                elsewhere = latest.read_text().replace(str(checkpoint), "/where/it/was/trained")
+                latest.write_text(elsewhere)
                 (HERE / "bilm_tf_checkpoint" / "vocab.txt").write_text(
                     "<S>\n</S>\n<UNK>\nthe\n.\na\nof\nplay\nsaid\n"
                 )

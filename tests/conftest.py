@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+import spacy
 import torch
+from spacy.language import Language
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.formats import hdf5, native
@@ -80,3 +82,11 @@ def hdf5_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("hdf5")
     hdf5.write(SMALL, random_bilm().state_dict(), place / "options.json", place / "weights.hdf5")
     return place
+
+
+@pytest.fixture(scope="module")
+def nlp(bilm_dir: Path) -> Language:
+    """English, with the component `elmo` of a small biLM."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
+    return nlp

@@ -5,7 +5,7 @@ import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,6 +16,8 @@ from spacy.tokens import Doc, DocBin
 from .conllu import read_conllu
 
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# A fresh reading of a corpus; the arguments name it for a progress bar, with the Docs if known.
+CorpusReading = Callable[[str, int | None], Iterable[Doc]]
 
 
 class CorpusError(ValueError):

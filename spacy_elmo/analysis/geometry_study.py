@@ -1,13 +1,12 @@
 """`analyze geometry`: a corpus and a pipeline in, one table by layer and one by word out."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from spacy.tokens import Doc
 
+from .corpus import CorpusReading
 from .geometry import (
     Floats,
     WordGeometry,
@@ -18,9 +17,6 @@ from .geometry import (
 )
 from .layers import LayerReader
 from .sampling import Census, Picks, SampleSize, draw_plan, pick
-
-# A fresh reading of the corpus; the argument names it for a progress bar, with the Docs if known.
-Reading = Callable[[str, int | None], Iterable[Doc]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ class _Vectors:
 
 def study_geometry(
     reader: LayerReader,
-    read: Reading,
+    read: CorpusReading,
     *,
     model: str,
     text: str,

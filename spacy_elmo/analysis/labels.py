@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from spacy.tokens import Doc, Token
 
+from .corpus import CorpusReading
 from .layers import Floats, LayerReader
 from .probes import LabelledVectors
 
-# A fresh reading of the corpus; the argument names it for a progress bar, with the Docs if known.
-Reading = Callable[[str, int | None], Iterable[Doc]]
 GetLabel = Callable[[Token], str]
 
 
@@ -35,7 +34,13 @@ def label_getter(name: str) -> GetLabel:
 
 
 def labelled_vectors(
-    reader: LayerReader, read: Reading, get_label: GetLabel, *, max_words: int, seed: int, what: str
+    reader: LayerReader,
+    read: CorpusReading,
+    get_label: GetLabel,
+    *,
+    max_words: int,
+    seed: int,
+    what: str,
 ) -> LabelledVectors:
     """Vectors of at most max_words labelled words, from Docs drawn evenly over the corpus, which is read
     twice: counted first, so that only what is drawn is embedded.

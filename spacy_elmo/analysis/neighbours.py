@@ -122,7 +122,7 @@ def find_neighbours(
 ) -> list[WordNeighbours]:
     """Nearest uses and types of words, which are compared as lower case.
 
-    layer (str): As of `layer_weights`. k (int): Neighbours of a use. uses (int): Most uses of a
+    layer (str): As of `weights_of`. k (int): Neighbours of a use. uses (int): Most uses of a
         word shown, drawn evenly. same_word (bool): Only uses of the same word are neighbours.
     static: A pipeline with static vectors; None: the token layer's mean of each type.
     """
@@ -131,7 +131,7 @@ def find_neighbours(
     table = TypeTable()
     rows: dict[str, list[int]] = {word: [] for word in wanted}
     for doc, layers in reader.read(docs):
-        vectors = np.tensordot(layer_weights(layer, len(layers)), layers, 1)
+        vectors = np.tensordot(weights_of(layer, len(layers)), layers, 1)
         index = index or UseIndex(vectors.shape[1])
         for text, spans, tokens in _sentences(doc):
             lower = [doc[i].lower_ for i in tokens]
@@ -156,7 +156,7 @@ def find_neighbours(
     return found
 
 
-def layer_weights(layer: str, n_layers: int) -> Floats:
+def weights_of(layer: str, n_layers: int) -> Floats:
     """layer: A number, "token" (0), "top" or "mix" (the average)."""
     if layer == "mix":
         return np.full(n_layers, 1 / n_layers)

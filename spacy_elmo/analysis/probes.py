@@ -15,8 +15,7 @@ from thinc.api import Adam, Model, Softmax, chain, fix_random_seed, to_categoric
 
 from ..extras import require
 from ..layers.scalar_mix import ScalarMix, layer_weights
-
-Floats = NDArray[np.floating]
+from .representations import Floats, accuracy, representations
 
 
 @dataclass(frozen=True)
@@ -84,28 +83,24 @@ def probe(
         )
     control_train, control_test = control_labels(train, test, seed)
     mix = learn_mix(train, seed)
-    n_layers = len(train.layers)
-    named = {f"layer {k}": np.eye(n_layers)[k] for k in range(n_layers)}
-    named["uniform mix"] = np.full(n_layers, 1 / n_layers)
-    named["learned mix"] = mix
     known = set(train.words)
     seen = np.array([word in known for word in test.words])
     rows = []
-    for name, weights in watch(list(named.items())):
+    for name, weights in watch(list(representations(mix).items())):
         X = np.tensordot(weights, train.layers, 1), np.tensordot(weights, test.layers, 1)
         right = _fit_predict(*X, train.labels, strength) == np.array(test.labels)
         control = _fit_predict(*X, control_train, strength) == np.array(control_test)
         rows.append(
             ProbeRow(
                 name,
-                _mean(right),
-                _mean(right[seen]),
-                _mean(right[~seen]),
-                _mean(control),
-                _mean(right) - _mean(control),
+                accuracy(right),
+                accuracy(right[seen]),
+                accuracy(right[~seen]),
+                accuracy(control),
+                accuracy(right) - accuracy(control),
             )
         )
-    baselines = _mean(_majority(train, test)), _mean(_majority_by_word(train, test))
+    baselines = accuracy(_majority(train, test)), accuracy(_majority_by_word(train, test))
     return ProbeStudy(len(set(train.labels)), len(train), len(test), *baselines, rows, mix)
 
 
@@ -182,7 +177,3 @@ def most_frequent(labels: Sequence[str]) -> str:
     """Of several that are, the first in the alphabet."""
     names, counts = np.unique(labels, return_counts=True)
     return str(names[counts.argmax()])
-
-
-def _mean(right: NDArray[Any]) -> float:
-    return float(right.mean()) if len(right) else float("nan")

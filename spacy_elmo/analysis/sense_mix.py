@@ -5,12 +5,11 @@ three small matrices, and the weights are found by a general minimiser.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..extras import require
+from .representations import Floats
 from .senses import Inventory, Sense
 
-Floats = NDArray[np.floating]
 TEMPERATURE = 0.1  # cosines of -1 to 1, as logits of -10 to 10
 
 
@@ -42,21 +41,18 @@ def learn_sense_mix(inventory: Inventory) -> Floats:
     A, X, C = (np.array(each, dtype=np.float64) for each in (across, own, means))
     is_gold = np.array(gold)
 
+    softmax = require("scipy.special").softmax
+
     def loss(scalars: Floats) -> float:
-        w = _softmax(scalars)
+        w = softmax(scalars)
         norms = np.einsum("i,nij,j->n", w, X, w) * np.einsum("i,nij,j->n", w, C, w)
         logits = np.einsum("i,nij,j->n", w, A, w) / np.sqrt(norms + 1e-12) / TEMPERATURE
         totals = np.add.reduceat(np.exp(logits), starts)
         return float((np.log(totals) - logits[is_gold]).mean()) + 1e-4 * float(scalars @ scalars)
 
     result = require("scipy.optimize").minimize(loss, np.zeros(n_layers), method="L-BFGS-B")
-    return _softmax(result.x)
+    return np.asarray(softmax(result.x))
 
 
 def _without(sense: Sense, vectors: Floats) -> Floats:
     return (sense.total - vectors) / (sense.count - 1)
-
-
-def _softmax(scalars: Floats) -> Floats:
-    exp = np.exp(scalars - scalars.max())
-    return exp / exp.sum()

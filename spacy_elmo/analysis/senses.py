@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from .corpus import CorpusError, failures_named, open_text, suffix
 from .geometry import unit
 from .layers import LayerReader
+from .representations import Floats, accuracy, representations
 
-Floats = NDArray[np.floating]
 Word = tuple[str, str]  # lemma, part of speech
 
 
@@ -173,10 +172,8 @@ def evaluate_senses(
     """Every layer, the layers' average and a learned mix, beside the most frequent sense."""
     if not inventory.instances:
         raise ValueError("The training data has no senses, expected some.")
-    n_layers = len(inventory.sample[0][2])
     mix = learn_mix(inventory)
-    named = {f"layer {k}": np.eye(n_layers)[k] for k in range(n_layers)}
-    named |= {"uniform mix": np.full(n_layers, 1 / n_layers), "learned mix": mix}
+    named = representations(mix)
     right: list[list[bool]] = []
     senses_known: list[int] = []
     for layers, annotations in reader.read_pairs(sentences):
@@ -190,12 +187,8 @@ def evaluate_senses(
         raise ValueError("The test data has no senses, expected some.")
     table, known = np.array(right), np.array(senses_known)
     rows = [
-        SenseRow(name, _mean(column), _mean(column[known > 0]), _mean(column[known > 1]))
+        SenseRow(name, accuracy(column), accuracy(column[known > 0]), accuracy(column[known > 1]))
         for name, column in zip(["most frequent sense", *named], table.T, strict=True)
     ]
     seen, ambiguous = int((known > 0).sum()), int((known > 1).sum())
     return SenseStudy(inventory.instances, len(right), seen, ambiguous, rows, mix)
-
-
-def _mean(right: NDArray[np.bool_]) -> float:
-    return float(right.mean()) if len(right) else float("nan")

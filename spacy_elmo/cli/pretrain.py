@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from confection import Config
@@ -104,8 +104,8 @@ def _conclude(trainer: Trainer) -> None:
     if not trainer.finished:
         msg.warn(f"Stopped after step {trainer.step:,}: the same command goes on from there")
         raise typer.Exit(130)
-    first = trainer.history[0]
-    best: dict[str, Any] = min(trainer.history, key=lambda entry: entry["mean"])
+    first, best = trainer.history[0], trainer.best
+    assert best is not None
     before = "" if first["step"] else f", {first['mean']:.2f} before training"
     msg.good(
         f"Held-out perplexity {best['mean']:.2f} at step {best['step']:,}{before}: {trainer.output}"

@@ -129,12 +129,16 @@ class ElmoListener(Model[InT, OutT]):
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     assert isinstance(model, ElmoListener)
-    n_layers, width = model.require_upstream().sizes()
-    mix = model.get_ref("mix")
+    initialize_mix(model, *model.require_upstream().sizes())
+
+
+def initialize_mix(listener: Model[InT, OutT], n_layers: int, width: int) -> None:
+    """Of any listener, once it is known how many layers it listens to, and how wide they are."""
+    mix = listener.get_ref("mix")
     mix.set_dim("nL", n_layers, force=True)
     mix.set_dim("nO", width, force=True)
     mix.initialize()
-    model.set_dim("nO", width, force=True)
+    listener.set_dim("nO", width, force=True)
 
 
 def forward(

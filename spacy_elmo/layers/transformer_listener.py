@@ -13,7 +13,7 @@ from thinc.types import Floats2d, Floats3d
 from transformers.file_utils import ModelOutput
 
 from .configured_dropout import configured_dropout
-from .listener import Link
+from .listener import Link, initialize_mix
 from .transformer_layers import HiddenGradients, Pooling, sizes, token_layers, watch
 
 InT = list[Doc]
@@ -88,12 +88,7 @@ class TransformerMixListener(TransformerListener):
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     assert isinstance(model, TransformerMixListener)
-    n_layers, width = sizes(model.require_upstream().model)
-    mix = model.get_ref("mix")
-    mix.set_dim("nL", n_layers, force=True)
-    mix.set_dim("nO", width, force=True)
-    mix.initialize()
-    model.set_dim("nO", width, force=True)
+    initialize_mix(model, *sizes(model.require_upstream().model))
 
 
 def forward(

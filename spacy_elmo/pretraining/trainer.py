@@ -124,13 +124,18 @@ class Trainer:
             self._saved_step = self.step
 
     @property
+    def best(self) -> dict[str, Any] | None:
+        """The evaluation of the lowest held-out perplexity so far."""
+        return min(self.history, key=lambda entry: entry["mean"], default=None)
+
+    @property
     def finished(self) -> bool:
         """Whether the run is over: by its length, or as patience has run out."""
         if self.step >= self.settings.max_steps:
             return True
-        if not self.history or not self.settings.patience:
+        best = self.best
+        if best is None or not self.settings.patience:
             return False
-        best = min(self.history, key=lambda entry: entry["mean"])
         waited: int = self.history[-1]["step"] - best["step"]
         return waited >= self.settings.patience
 
@@ -195,11 +200,11 @@ class Trainer:
             self.vocabulary,
             reset="document" if reset == "never" else reset,
         )
-        best = min((entry["mean"] for entry in self.history), default=float("inf"))
+        best = self.best
         self.history.append(
             {"step": self.step, "words": self.words, "epoch": self._epoch(), **perplexity.to_dict()}
         )
-        is_best = perplexity.mean < best
+        is_best = best is None or perplexity.mean < best["mean"]
         meta = {
             "tokens": self.counts.tokens,
             "coverage": self.counts.coverage,

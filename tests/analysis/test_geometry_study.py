@@ -1,7 +1,6 @@
 """The whole study on a small biLM: what a token layer must show, and what repeats."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,13 +29,6 @@ WORDS = [
     "ran",
     "off",
 ]
-
-
-@pytest.fixture(scope="module")
-def nlp(bilm_dir: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
-    return nlp
 
 
 def texts() -> Iterator[str]:

@@ -16,7 +16,7 @@ pytest.importorskip("faiss")
 
 import spacy_elmo.cli  # noqa: F401
 from spacy_elmo.analysis.layers import layer_reader
-from spacy_elmo.analysis.neighbours import UseIndex, find_neighbours, layer_weights
+from spacy_elmo.analysis.neighbours import UseIndex, find_neighbours, weights_of
 from spacy_elmo.analysis.neighbours_html import highlight, to_html
 from spacy_elmo.analysis.static_types import TypeTable, nearest_vectors
 
@@ -27,13 +27,6 @@ TEXTS = [
     "They play in the garden .",
     "Dogs run and play <here> .",
 ]
-
-
-@pytest.fixture(scope="module")
-def nlp(bilm_dir: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
-    return nlp
 
 
 def docs(nlp: Language) -> Iterator[Doc]:
@@ -95,13 +88,13 @@ def test_index_looks_further_past_repeated_sentences() -> None:
 
 
 def test_layer_names() -> None:
-    np.testing.assert_array_equal(layer_weights("top", 3), [0, 0, 1])
-    np.testing.assert_array_equal(layer_weights("token", 3), [1, 0, 0])
-    np.testing.assert_array_equal(layer_weights("1", 3), [0, 1, 0])
-    np.testing.assert_allclose(layer_weights("mix", 3), 1 / 3)
+    np.testing.assert_array_equal(weights_of("top", 3), [0, 0, 1])
+    np.testing.assert_array_equal(weights_of("token", 3), [1, 0, 0])
+    np.testing.assert_array_equal(weights_of("1", 3), [0, 1, 0])
+    np.testing.assert_allclose(weights_of("mix", 3), 1 / 3)
     for name in ("3", "last", "-1"):
         with pytest.raises(ValueError, match=f"no layer '{name}', expected 0 to 2"):
-            layer_weights(name, 3)
+            weights_of(name, 3)
 
 
 def test_static_types() -> None:

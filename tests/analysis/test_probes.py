@@ -1,10 +1,7 @@
 """Probes find what is there, and no more."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
@@ -92,13 +89,6 @@ def test_one_label_is_refused() -> None:
     vectors = LabelledVectors(np.zeros((1, 2, 2)), ["a", "b"], ["X", "X"])
     with pytest.raises(ValueError, match=r"1 different label\(s\)"):
         probe(vectors, vectors)
-
-
-@pytest.fixture(scope="module")
-def nlp(bilm_dir: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
-    return nlp
 
 
 def annotated(nlp: Language, n_docs: int) -> list[Doc]:

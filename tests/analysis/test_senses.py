@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import spacy
 from spacy.cli import app
 from spacy.language import Language
 from typer.testing import CliRunner, Result
@@ -126,13 +125,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     for name, lines in (("train.jsonl", LINES), ("test.jsonl", TEST)):
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
     return tmp_path / "train.jsonl", tmp_path / "test.jsonl"
-
-
-@pytest.fixture(scope="module")
-def nlp(bilm_dir: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
-    return nlp
 
 
 def test_study_counts(nlp: Language, files: tuple[Path, Path]) -> None:

@@ -51,6 +51,13 @@ def pack(directory: Path, target: Path) -> Path:
     return target
 
 
+def exchange(directory: Path, one: str, other: str) -> Path:
+    (directory / one).rename(directory / "between")
+    (directory / other).rename(directory / one)
+    (directory / "between").rename(directory / other)
+    return directory
+
+
 def cut(path: Path, part: float) -> Path:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(part * len(whole))])
@@ -86,20 +93,12 @@ def options_of_another_model(place: Path) -> Path:
 
 @broken
 def weights_and_options_exchanged(place: Path) -> Path:
-    weights, options = place / "hdf5" / "model.hdf5", place / "hdf5" / "options.json"
-    weights.rename(place / "w")
-    options.rename(weights)
-    (place / "w").rename(options)
-    return place / "hdf5"
+    return exchange(place / "hdf5", "model.hdf5", "options.json")
 
 
 @broken
 def encoder_and_token_embedder_exchanged(place: Path) -> Path:
-    one, other = place / "many_langs" / "encoder.pkl", place / "many_langs" / "token_embedder.pkl"
-    one.rename(place / "w")
-    other.rename(one)
-    (place / "w").rename(other)
-    return place / "many_langs"
+    return exchange(place / "many_langs", "encoder.pkl", "token_embedder.pkl")
 
 
 @broken

@@ -123,10 +123,11 @@ def run(
     done = {_cell(line) for line in _read(results)}
     todo = [
         Cell(name, share, seed, system, models[system])
+        for seed in range(max(TASKS[name].seeds for name in task))
         for name in task
         for share in TASKS[name].shares
-        for seed in range(TASKS[name].seeds)
         for system in systems
+        if seed < TASKS[name].seeds
     ]
     results.parent.mkdir(parents=True, exist_ok=True)
     for cell in tqdm([cell for cell in todo if cell not in done], unit="run"):

@@ -61,6 +61,41 @@ def test_what_is_not_broken_loads(place: Path) -> None:
         load_bilm(place / name)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "is what Git LFS leaves in place of a file",
+        ),
+        (b"\n<!DOCTYPE html><title>Sign in</title>", "is a web page, expected a biLM's file"),
+        (b"<HTML>", "is a web page, expected a biLM's file"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hdf5/model.hdf5",
+        "hdf5/options.json",
+        "native/weights.safetensors",
+        "native/config.json",
+        f"checkpoint/{INDEX}",
+        "checkpoint/options.json",
+        *(f"many_langs/{name}" for name in ("config.json", "sizes.json", "char.dic", "word.dic")),
+        *(f"many_langs/{name}" for name in ("encoder.pkl", "token_embedder.pkl")),
+        "217.zip",
+    ],
+)
+def test_what_a_host_left_in_place_of_a_file_is_named(
+    place: Path, name: str, content: bytes, said: str
+) -> None:
+    path = place / name
+    path.write_bytes(content)
+    with pytest.raises(BiLMError) as error:
+        load_bilm(path if path.parent == place else path.parent)
+    assert str(error.value).startswith(f"{path} {said}")
+
+
 @pytest.mark.parametrize("name", CORPUS)
 def test_it_is_refused(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -30,7 +30,7 @@ def stand_in(path: Path) -> str | None:
 
 
 def refuse_stand_in(path: Path) -> None:
-    """Raises BiLMError where a file that cannot be read was left in place of another."""
+    """Raises BiLMError where a file was left in place of another."""
     if path.is_file() and (said := stand_in(path)):
         raise BiLMError(f"{path} {said}.")
 
@@ -55,11 +55,16 @@ def read_json(path: Path) -> object:
 def read_text(path: Path) -> str:
     """A text file as it is, its line ends included. Raises BiLMError where it cannot be read."""
     try:
+        refuse_stand_in(path)
         return path.read_bytes().decode("utf8")
     except OSError as error:
-        raise BiLMError(f"{path} cannot be read ({error.strerror}).") from None
+        raise BiLMError(
+            f"{path} cannot be read ({error.strerror}), expected UTF-8 text: fetch it again."
+        ) from None
     except UnicodeDecodeError as error:
-        raise BiLMError(f"{path} is not UTF-8 text ({error.reason}): it is damaged.") from None
+        raise BiLMError(
+            f"{path} is not text ({error.reason}), expected UTF-8: it is damaged, fetch it again."
+        ) from None
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

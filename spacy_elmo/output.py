@@ -23,6 +23,12 @@ class ElmoOutput:
 
 
 def set_layers(doc: Doc, component: str, layers: Floats3d) -> None:
+    """Raises ValueError where `doc._.elmo` is an extension of someone else."""
+    if not _is_ours():
+        raise ValueError(
+            f"Doc._.{EXTENSION} is an extension that this package did not set, expected its own, which "
+            "the component `elmo` fills: give yours another name."
+        )
     stored = doc.user_data.setdefault(USER_DATA_KEY, {})
     stored.pop(component, None)
     stored[component] = layers
@@ -50,6 +56,25 @@ def _get_output(doc: Doc) -> ElmoOutput | None:
     return None if layers is None else ElmoOutput(layers)
 
 
+def _refuse(_: Doc, value: object) -> None:
+    raise AttributeError(
+        f"doc._.{EXTENSION} cannot be set to {value!r}, expected only the component `elmo` to set it: "
+        "keep your own data in an extension of another name."
+    )
+
+
+def _is_ours() -> bool:
+    """By name: a module that was reloaded has another function."""
+    if not Doc.has_extension(EXTENSION):
+        return False
+    _, _, getter, _ = Doc.get_extension(EXTENSION)
+    return getattr(getter, "__module__", None) == __name__
+
+
 def register_extension() -> None:
-    """Make `doc._.elmo` known; safe to repeat."""
-    Doc.set_extension(EXTENSION, getter=_get_output, force=True)
+    """Make `doc._.elmo` known, unless the user has an extension of this name; safe to repeat.
+
+    spaCy imports every plugin for any pipeline, so a user's own is refused only when layers are set.
+    """
+    if _is_ours() or not Doc.has_extension(EXTENSION):
+        Doc.set_extension(EXTENSION, getter=_get_output, setter=_refuse, force=True)

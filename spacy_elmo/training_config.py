@@ -9,7 +9,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from spacy import blank
 from spacy.cli.init_config import init_config
+from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
@@ -17,6 +19,7 @@ from .pipeline import DEFAULT_MODEL
 
 Placement = Literal["input", "output", "both"]
 SHARED = "tok2vec"
+SHARED_VECTORS = ("elmo", SHARED, "transformer")
 LISTENER = {
     "@architectures": "spacy-elmo.ElmoListener.v1",
     "upstream": "elmo",
@@ -38,18 +41,52 @@ def elmo_config(
     lang (str): spaCy's language code. pipeline: Trainable components. model (str): A biLM's name or
     path, which becomes `[paths] bilm`. placement: Where ELMo is concatenated. optimize (str): As of
     `spacy init config`, "efficiency" or "accuracy".
-    Raises ValueError where no component would listen.
+    Raises ValueError for a language or component that spaCy does not have, and where no component
+    would listen.
     """
+    _check_components(_blank(lang), pipeline)
+    if not pipeline:
+        raise ValueError(
+            "The pipeline has no component, expected at least one that can listen, such as ner: name it."
+        )
     plain = init_config(lang=lang, pipeline=list(pipeline), optimize=optimize)
     listening = [name for name in pipeline if _listens(plain["components"][name])]
     if not listening:
         raise ValueError(
             f"No component of {', '.join(pipeline)} has a tok2vec in spaCy's {optimize} config, expected "
-            "at least one that can listen, such as tagger, parser or ner."
+            "at least one that can listen, such as tagger, parser or ner: add it."
         )
     config = _rewrite(plain, listening, model, placement)
     filled = load_model_from_config(config, auto_fill=True).config
     return filled, [name for name in pipeline if name not in listening]
+
+
+def _blank(lang: str) -> Language:
+    """Also loads what entry points register."""
+    try:
+        return blank(lang)
+    except (ImportError, OSError) as error:
+        reason = " ".join(str(error).split()).removesuffix(".")
+        raise ValueError(
+            f"lang is '{lang}', expected the code of a language that spaCy has and whose tokenizer is "
+            f"installed, such as 'en', or 'xx' for any other ({reason})."
+        ) from None
+
+
+def _check_components(nlp: Language, pipeline: Sequence[str]) -> None:
+    for i, name in enumerate(pipeline):
+        if name in SHARED_VECTORS:
+            found, remedy = ", for which the shared `elmo` stands in any case", "leave it out"
+        elif name in pipeline[:i]:
+            found, remedy = " twice", "name it once"
+        elif not nlp.has_factory(name):
+            found, remedy = ", which no factory makes", "correct the name or install what brings it"
+        else:
+            continue
+        raise ValueError(
+            f"The pipeline has '{name}'{found}, expected each trainable component once, such as "
+            f"tagger,parser,ner: {remedy}."
+        )
 
 
 def _listens(component: dict[str, Any]) -> bool:

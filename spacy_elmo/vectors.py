@@ -21,6 +21,8 @@ def prefer_tensor(doc: Doc) -> None:
         hooks["vector"] = vector
         hooks["has_vector"] = _has_vector
         hooks["similarity"] = _similarity
+    # Tokens compute theirs when asked; the hook of spans is broken in spaCy 3.8: it gives the vector.
+    doc.user_hooks["vector_norm"] = _doc_norm
 
 
 def _token_vector(token: Token) -> Any:
@@ -40,13 +42,21 @@ def _mean(vectors: Any) -> Any:
     return vectors.sum(axis=0) / max(1, len(vectors))
 
 
+def _doc_norm(doc: Doc) -> float:
+    """Of doc.tensor as it is now: spaCy would keep the first that was asked for."""
+    return _norm(doc.vector)
+
+
+def _norm(vector: Any) -> float:
+    return float(get_array_module(vector).linalg.norm(vector))
+
+
 def _has_vector(_: Doc | Span | Token) -> bool:
     return True
 
 
 def _similarity(one: Doc | Span | Token, other: Doc | Span | Token) -> float:
     """Cosine; 0 where a vector is zero, as spaCy has it."""
-    norms = float(one.vector_norm) * float(other.vector_norm)
-    return (
-        float(get_array_module(one.vector).vdot(one.vector, other.vector)) / norms if norms else 0.0
-    )
+    vectors = one.vector, other.vector
+    norms = _norm(vectors[0]) * _norm(vectors[1])
+    return float(get_array_module(vectors[0]).vdot(*vectors)) / norms if norms else 0.0

@@ -9,6 +9,26 @@ from .errors import BiLMError
 from .lexicon import Lexicon
 
 ACTIVATIONS = ("relu", "tanh")
+# Least values of the fields that are whole numbers; of the table of characters: for UTF-8 bytes.
+AT_LEAST = {
+    "char_dim": 1,
+    "n_highway": 0,
+    "projection_dim": 1,
+    "cell_dim": 1,
+    "n_layers": 1,
+    "max_characters": 3,
+    "n_characters": N_CHARACTERS,
+}
+# What each field is, as errors say it.
+KINDS = {
+    **{name: f"a whole number of at least {least}" for name, least in AT_LEAST.items()},
+    "filters": "a list of pairs [width, number], whole numbers of at least 1",
+    "activation": " or ".join(map(repr, ACTIVATIONS)),
+    "cell_clip": "a number above 0, or null",
+    "projection_clip": "a number above 0, or null",
+    "skip_connections": "true or false",
+    "always_project": "true or false",
+}
 REMEDY = "use the options.json that was published with these weights"
 OUR_REMEDY = "use the config.json that was saved with these weights"
 
@@ -49,12 +69,11 @@ class BiLMConfig:
     lexicon: Lexicon | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("char_dim", "projection_dim", "cell_dim", "n_layers"):
-            _check_int(name, getattr(self, name), at_least=1)
-        least = N_CHARACTERS if self.lexicon is None else len(self.lexicon.characters)
-        _check_int("n_characters", self.n_characters, at_least=least)
-        _check_int("n_highway", self.n_highway, at_least=0)
-        _check_int("max_characters", self.max_characters, at_least=3)
+        least = dict(AT_LEAST)
+        if self.lexicon is not None:
+            least["n_characters"] = len(self.lexicon.characters)
+        for name, at_least in least.items():
+            _check_int(name, getattr(self, name), at_least)
         for name in ("cell_clip", "projection_clip"):
             _check_clip(name, getattr(self, name))
         if self.projection_dim > self.cell_dim:
@@ -63,10 +82,10 @@ class BiLMConfig:
             )
         _check_filters(self.filters, self.max_characters)
         if self.activation not in ACTIVATIONS:
-            raise BiLMError(f"activation is {self.activation!r}, expected one of {ACTIVATIONS}.")
+            raise BiLMError(f"activation is {self.activation!r}, expected {KINDS['activation']}.")
         for name in ("skip_connections", "always_project"):
             if not isinstance(value := getattr(self, name), bool):
-                raise BiLMError(f"{name} is {value!r}, expected true or false.")
+                raise BiLMError(f"{name} is {value!r}, expected {KINDS[name]}.")
 
     @property
     def padding(self) -> int:
@@ -111,7 +130,7 @@ class BiLMConfig:
         known = {field.name for field in fields(cls)}
         for each in fields(cls):
             if each.default is MISSING and each.name not in values:
-                raise BiLMError(f"{source} lacks the field '{each.name}'; {OUR_REMEDY}.")
+                raise BiLMError(_missing(source, each.name, KINDS[each.name], values, OUR_REMEDY))
         if unknown := sorted(set(values) - known):
             raise BiLMError(
                 f"{source} has the unknown key {unknown[0]!r}, expected only {sorted(known)}: "
@@ -191,13 +210,20 @@ def _lookup(options: object, path: tuple[str, ...], source: str) -> Any:
     for depth, key in enumerate(path):
         if not isinstance(place, Mapping):
             where = ".".join(path[:depth]) or "the file"
-            raise BiLMError(f"{source}: {where} is {place!r}, expected an object; {REMEDY}.")
+            raise BiLMError(f"{source}: {where} is {place!r}, expected an object: {REMEDY}.")
         if key not in place:
-            if depth == len(path) - 1 and name in OPTIONAL:
+            last = depth == len(path) - 1
+            if last and name in OPTIONAL:
                 return OPTIONAL[name]
-            raise BiLMError(f"{source} lacks the field '{'.'.join(path[: depth + 1])}'; {REMEDY}.")
+            kind = KINDS[name] if last else "an object"
+            raise BiLMError(_missing(source, ".".join(path[: depth + 1]), kind, place, REMEDY))
         place = place[key]
     return place
+
+
+def _missing(source: str, field: str, kind: str, found: Mapping[str, Any], remedy: str) -> str:
+    names = ", ".join(sorted(found)) or "nothing"
+    return f"{source} lacks the field '{field}', expected {kind}, found only {names}: {remedy}."
 
 
 def _build(values: dict[str, Any], source: str, names: dict[str, str], remedy: str) -> BiLMConfig:
@@ -211,28 +237,34 @@ def _build(values: dict[str, Any], source: str, names: dict[str, str], remedy: s
         return BiLMConfig(**values)
     except BiLMError as error:
         field, _, rest = str(error).removesuffix(".").partition(" ")
-        raise BiLMError(f"{source}: {names.get(field, field)} {rest}; {remedy}.") from None
+        raise BiLMError(f"{source}: {names.get(field, field)} {rest}: {remedy}.") from None
 
 
-def _check_int(name: str, value: object, *, at_least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+def _check_int(name: str, value: object, at_least: int) -> None:
+    if not _is_whole(value, at_least):
         raise BiLMError(f"{name} is {value!r}, expected a whole number of at least {at_least}.")
+
+
+def _is_whole(value: object, at_least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
 
 
 def _check_clip(name: str, value: object) -> None:
     if value is None:
         return
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise BiLMError(f"{name} is {value!r}, expected a number above 0, or null.")
+        raise BiLMError(f"{name} is {value!r}, expected {KINDS[name]}.")
 
 
 def _check_filters(filters: object, max_characters: int) -> None:
     if not isinstance(filters, tuple) or not filters:
-        raise BiLMError(f"filters is {filters!r}, expected a list of [width, number].")
+        found = [] if filters == () else filters
+        raise BiLMError(f"filters is {found!r}, expected {KINDS['filters']}.")
     for pair in filters:
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise BiLMError(f"filters has {pair!r}, expected [width, number].")
-        for value in pair:
-            _check_int("filters", value, at_least=1)
+        shown = list(pair) if isinstance(pair, tuple) else pair
+        if not isinstance(pair, tuple) or [_is_whole(n, 1) for n in pair] != [True, True]:
+            raise BiLMError(f"filters has {shown!r}, expected {KINDS['filters']}.")
         if pair[0] > max_characters:
-            raise BiLMError(f"filters has the width {pair[0]}, expected at most {max_characters}.")
+            raise BiLMError(
+                f"filters has {shown!r}, expected a width of at most {max_characters} characters."
+            )

@@ -7,20 +7,16 @@ from pathlib import Path
 import h5py
 
 from .formats import hdf5, native, token_embeddings
-from .formats.files import read_json
+from .formats.files import read_json, stand_in
 from .formats.tensor_bundle import INDEX
 
 EXPECTED = (
     "config.json + weights.safetensors, options.json + weights.hdf5, a checkpoint of bilm-tf, "
     "ELMoForManyLangs' files, or a zip archive of one of these"
 )
-# How files begin that stand where weights should.
-BEGINNINGS = {
-    b"version https://git-lfs": "is what Git LFS leaves in place of a file: fetch it, `git lfs pull`",
-    b"<!doctype html": "is a web page, not weights: fetch the file that it leads to",
-    b"<html": "is a web page, not weights: fetch the file that it leads to",
-}
 DAMAGED = "is empty, damaged or cut short: fetch it again"
+NO_HDF5 = f"is not HDF5, expected the weights of a biLM; it {DAMAGED}"
+HDF5_SUFFIXES = (".hdf5", ".h5")
 TAR = (".tar", ".tar.gz", ".tgz")
 SAVED_MODEL = ("saved_model.pb", "tfhub_module.pb")
 
@@ -34,7 +30,7 @@ def _reasons(path: Path) -> Iterator[str]:
     """From the most to the least that can be said."""
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
     if config := _config_of(path):
-        yield f"{config} describes {_kind(config)}: expected {EXPECTED}."
+        yield f"{config} describes {_kind(config)}."
     if path.name.endswith(TAR):
         yield (
             f"{path} is a tar archive, which is not read: unpack it and name what is in it (of an "
@@ -64,16 +60,19 @@ def _config_of(path: Path) -> Path | None:
 
 
 def _kind(config: Path) -> str:
-    """Of a config.json of another program: transformers' or AllenNLP's."""
+    """Of a config.json of another program, transformers' or AllenNLP's, or of another version."""
     parsed = read_json(config)
     if not isinstance(parsed, dict):
-        return "another model, not a biLM"
+        return f"another model, not a biLM: expected {EXPECTED}"
+    layout = str(parsed.get("layout"))
+    if layout.startswith(native.LAYOUT.rstrip("0123456789")):
+        return f"a biLM in the layout {layout!r}, expected {native.LAYOUT!r}: upgrade spacy-elmo"
     model = parsed.get("model")
     kind = parsed.get("model_type") or (model.get("type") if isinstance(model, dict) else None)
     text = f"a model of type {kind!r}, not a biLM" if kind else "another model, not a biLM"
     if weights := next(_values(parsed, "weight_file"), None):
         text += f", but its ELMo is {weights}, name that"
-    return text
+    return f"{text}: expected {EXPECTED}"
 
 
 def _values(parsed: object, key: str) -> Iterator[object]:
@@ -91,13 +90,12 @@ def _content(file: Path) -> str | None:
     """What a file's first bytes, its name or its datasets say."""
     try:
         with file.open("rb") as opened:
-            beginning = opened.read(64).lstrip().lower()
+            beginning = opened.read(4)
+        if said := stand_in(file):
+            return said
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    for mark, reason in BEGINNINGS.items():
-        if beginning.startswith(mark):
-            return reason
-    if beginning.startswith(b"pk\3\4"):
+        return f"cannot be read ({error.strerror}), expected a file of a biLM: allow reading it"
+    if beginning == b"PK\3\4":
         return (
             "is a zip archive: unpack what holds it, then name it"
             if zipfile.is_zipfile(file)
@@ -105,9 +103,11 @@ def _content(file: Path) -> str | None:
         )
     if file.suffix == INDEX and list(file.parent.glob(f"{file.stem}.data-*")):
         return DAMAGED
-    if not beginning and file.suffix in (".hdf5", ".zip"):
+    if not beginning and file.suffix == ".zip":
         return DAMAGED
-    return _datasets(file) if h5py.is_hdf5(file) else None
+    if h5py.is_hdf5(file):
+        return _datasets(file)
+    return NO_HDF5 if file.suffix in HDF5_SUFFIXES else None
 
 
 def _datasets(file: Path) -> str | None:

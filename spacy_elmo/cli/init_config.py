@@ -68,8 +68,12 @@ def init_config_cli(
     if to_stdout:
         print(config.to_str())
         return
-    output_file.parent.mkdir(parents=True, exist_ok=True)
-    config.to_disk(output_file)
+    try:
+        output_file.parent.mkdir(parents=True, exist_ok=True)
+        config.to_disk(output_file)
+    except OSError as error:
+        reason = f"{output_file} cannot be written ({error.strerror}), expected the path of a file"
+        msg.fail(f"{reason}: give another one", exits=1)
     for name in left_out:
         msg.warn(f"'{name}' has no tok2vec in this config and gets no ELMo")
     msg.good(f"Wrote {output_file}")

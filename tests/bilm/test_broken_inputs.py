@@ -29,12 +29,12 @@ SAID = {
     "a tar archive": "is a tar archive, which is not read: unpack it",
     "a saved model": "is a SavedModel of TensorFlow, a program and not weights",
     "a pointer of git lfs": "is what Git LFS leaves in place of a file",
-    "a web page": "is a web page, not weights",
+    "a web page": "is a web page, expected a biLM's file",
     "token vectors alone": "holds the token vectors of a vocabulary, not a biLM",
     "a bilm of whole words": "reads whole words, not their characters, which is not supported",
     "217.zip cut at 0%": "217.zip is empty, damaged or cut short: fetch it again",
     "217.zip cut at 50%": "217.zip is empty, damaged or cut short: fetch it again",
-    "hdf5/model.hdf5 cut at 0%": "model.hdf5 is empty, damaged or cut short: fetch it again",
+    "hdf5/model.hdf5 cut at 0%": "model.hdf5 is not HDF5, expected the weights of a biLM",
     f"checkpoint/{INDEX} cut at 50%": f"{INDEX} is empty, damaged or cut short: fetch it again",
     "hdf5 that links to another file": "lacks the dataset",
     "pkl with code": "or holds code, of which none was executed",
@@ -59,6 +59,41 @@ def test_the_corpus_is_large() -> None:
 def test_what_is_not_broken_loads(place: Path) -> None:
     for name in ("hdf5", "native", "checkpoint", "many_langs", "217.zip"):
         load_bilm(place / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "is what Git LFS leaves in place of a file",
+        ),
+        (b"\n<!DOCTYPE html><title>Sign in</title>", "is a web page, expected a biLM's file"),
+        (b"<HTML>", "is a web page, expected a biLM's file"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hdf5/model.hdf5",
+        "hdf5/options.json",
+        "native/weights.safetensors",
+        "native/config.json",
+        f"checkpoint/{INDEX}",
+        "checkpoint/options.json",
+        *(f"many_langs/{name}" for name in ("config.json", "sizes.json", "char.dic", "word.dic")),
+        *(f"many_langs/{name}" for name in ("encoder.pkl", "token_embedder.pkl")),
+        "217.zip",
+    ],
+)
+def test_what_a_host_left_in_place_of_a_file_is_named(
+    place: Path, name: str, content: bytes, said: str
+) -> None:
+    path = place / name
+    path.write_bytes(content)
+    with pytest.raises(BiLMError) as error:
+        load_bilm(path if path.parent == place else path.parent)
+    assert str(error.value).startswith(f"{path} {said}")
 
 
 @pytest.mark.parametrize("name", CORPUS)

@@ -149,7 +149,7 @@ def change_sizes(place: Path, section: str, key: str, value: object) -> None:
         ("encoder", "dim", 10, "expected (40, 6) of floats"),
         ("encoder", "dim", None, "lacks the field 'dim'"),
         ("token_embedder", "filters", 3, "does not describe a biLM"),
-        ("token_embedder", "activation", "gelu", "activation is 'gelu', expected one of"),
+        ("token_embedder", "activation", "gelu", "activation is 'gelu', expected 'relu' or 'tanh'"),
         ("token_embedder", "word_dim", 4, "'word_emb_layer.embedding.weight' is "),
         ("token_embedder", "word_dim", 0, "expected (6, 14) of floats"),
         ("token_embedder", "char_dim", "3", "char_dim is '3', expected a whole number"),

@@ -86,6 +86,66 @@ def test_init_config_says_who_gets_no_elmo(bilm_dir: Path, tmp_path: Path) -> No
     assert "No component of textcat has a tok2vec" in words(result)
 
 
+EXPECTED = "expected each trainable component once, such as tagger,parser,ner:"
+REFUSED = {
+    "elmo,ner": f"has 'elmo', for which the shared `elmo` stands in any case, {EXPECTED} leave it out",
+    "ner,tok2vec": f"has 'tok2vec', for which the shared `elmo` stands in any case, {EXPECTED} leave",
+    "transformer,ner": f"has 'transformer', for which the shared `elmo` stands in any case, {EXPECTED}",
+    "ner,tagger,ner": f"has 'ner' twice, {EXPECTED} name it once",
+    "tagger,NER": f"has 'NER', which no factory makes, {EXPECTED} correct the name or install",
+    "ner tagger": f"has 'ner tagger', which no factory makes, {EXPECTED} correct the name or install",
+    "": "has no component, expected at least one that can listen, such as ner: name it.",
+    " , ": "has no component, expected at least one that can listen, such as ner: name it.",
+    "textcat": "No component of textcat has a tok2vec in spaCy's efficiency config, expected at least "
+    "one that can listen, such as tagger, parser or ner: add it.",
+}
+
+
+def refused(*arguments: object) -> str:
+    """What the command prints that refuses: one sentence, no trace of a program's error."""
+    result = run("init-config", *arguments)
+    assert result.exit_code == 1 and isinstance(result.exception, SystemExit), result.exception
+    return words(result)
+
+
+@pytest.mark.parametrize("pipeline", REFUSED)
+def test_init_config_refuses_a_pipeline(bilm_dir: Path, tmp_path: Path, pipeline: str) -> None:
+    path = tmp_path / "config.cfg"
+    message = refused("-p", pipeline, "--model", bilm_dir, "-o", path)
+    assert REFUSED[pipeline] in message
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("lang", ["qq", "", "../en"])
+def test_init_config_refuses_an_unknown_language(bilm_dir: Path, lang: str) -> None:
+    message = refused("--lang", lang, "--model", bilm_dir, "-o", "-")
+    assert f"lang is '{lang}', expected the code of a language that spaCy has" in message
+    assert "such as 'en', or 'xx' for any other" in message
+
+
+def test_init_config_refuses_a_language_whose_tokenizer_is_missing(
+    bilm_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_tokenizer(lang: str) -> None:
+        raise ImportError("Install it with:\n\n    pip install tokenizer")
+
+    monkeypatch.setattr("spacy_elmo.training_config.blank", no_tokenizer)
+    message = refused("--lang", "ja", "--model", bilm_dir, "-o", "-")
+    assert "whose tokenizer is installed" in message
+    assert "(Install it with: pip install tokenizer)." in message
+
+
+@pytest.mark.parametrize("place", [".", "file/config.cfg", "file/inside/config.cfg"])
+def test_init_config_refuses_a_place_that_takes_no_file(
+    bilm_dir: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    path = tmp_path / place
+    message = refused("-p", "ner", "--model", bilm_dir, "-o", path, "--force")
+    assert str(path) in message.replace(" ", "") and " cannot be written (" in message
+    assert "expected the path of a file: give another one" in message
+
+
 def test_init_config_refuses_an_unknown_biLM(tmp_path: Path) -> None:
     result = run("init-config", "--model", tmp_path / "nothing", "-o", tmp_path / "config.cfg")
     assert result.exit_code == 1

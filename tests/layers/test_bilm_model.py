@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import spacy
+from largest_tensor import LargestTensor
 from spacy.tokens import Doc
 
 from spacy_elmo.bilm.embedder import Embedder
@@ -172,9 +173,11 @@ def test_a_doc_of_100000_tokens(bilm_dir):
     sentence = ["page", "after", "page", "after", "page", "after", "page", "after", "page", "."]
     doc = make_doc(sentence * 10_000)
     start = time.process_time()
-    (X,) = make_model(bilm_dir).predict([doc])
+    with LargestTensor() as memory:
+        (X,) = make_model(bilm_dir).predict([doc])
     assert time.process_time() - start < 30
     assert X.shape == (3, 100_000, 16)
+    assert memory.elements <= X.size, "nothing on the way is larger than the result"
     np.testing.assert_allclose(X[:, -10:], X[:, :10], atol=1e-5)
     assert np.isfinite(X).all() and X.any(axis=(0, 2)).all()
 

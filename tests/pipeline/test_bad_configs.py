@@ -1,167 +1,264 @@
-"""Each mistake in a config: one sentence that names what was found and what was expected."""
+"""A mistake in a config: one sentence that names the key, what was found, what was expected, and the
+remedy.
+"""
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import spacy
 from pipelines import LISTENER, add_elmo, add_task, component_config, make_examples, tok2vec_config
+from spacy.language import Language
 
 from spacy_elmo.bilm.errors import BiLMError
+
+LAYOUTS = "config.json + weights.safetensors, options.json + weights.hdf5"
+SCALAR_MIX = {"@layers": "spacy-elmo.ScalarMix.v1"}
 
 
 def initialize(nlp):
     nlp.initialize(lambda: make_examples(nlp))
 
 
-def refuse(action, *said, error=ValueError):
-    """action fails with one sentence that says all this."""
-    with pytest.raises(error) as caught:
-        action()
-    message = str(caught.value)
-    assert "\n" not in message
-    for part in said:
-        assert part in message
-    assert "expected" in message or "add one" in message or "has the layers" in message
+def call(nlp):
+    nlp("Ann met Bob")
 
 
-def test_a_listener_without_upstream():
+def to_bytes(nlp):
+    nlp.to_bytes()
+
+
+class Case(NamedTuple):
+    """build: The pipeline, of a place with a whole biLM in it. action: Done with it; where it fails.
+
+    remedy: None where the values that are expected are the remedy.
+    """
+
+    build: Callable[[Path], Language]
+    actions: tuple[Callable[[Language], None], ...]
+    key: str
+    found: str
+    expected: str
+    remedy: str | None
+    error: type[ValueError] = ValueError
+
+
+def listener_first(place, with_elmo=False, **tok2vec):
     nlp = spacy.blank("en")
-    add_task(nlp, "tagger")
-    refuse(
-        lambda: initialize(nlp),
-        "upstream = '*' found no `elmo` component before its own",
-        'nlp.add_pipe("elmo", first=True)',
-    )
+    add_task(nlp, "tagger", **tok2vec)
+    if with_elmo:
+        add_elmo(nlp, place / "bilm")
+    return nlp
 
 
-def test_a_wrong_upstream(bilm_dir):
+def elmo_first(place, elmo=None, name=None, **tok2vec):
     nlp = spacy.blank("en")
-    add_elmo(nlp, bilm_dir)
-    add_task(nlp, "tagger", upstream="emlo")
-    refuse(lambda: initialize(nlp), "upstream = 'emlo'", "named 'emlo'", "or correct the name")
+    add_elmo(nlp, place / "bilm" if name is None else name, **(elmo or {}))
+    if tok2vec:
+        add_task(nlp, "tagger", **tok2vec)
+    return nlp
 
 
-def test_elmo_after_its_listeners(bilm_dir):
-    nlp = spacy.blank("en")
-    add_task(nlp, "tagger")
-    add_elmo(nlp, bilm_dir)
-    refuse(
-        lambda: initialize(nlp), "found no `elmo` component before its own component", "first=True"
-    )
+def of_bert(place):
+    (place / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    (place / "model.safetensors").write_bytes(b"")
+    return elmo_first(place, name=place)
 
 
-def test_neither_input_nor_output():
-    nlp = spacy.blank("en")
-    refuse(
-        lambda: add_task(nlp, "tagger", places=()), "input = null and output = null, expected an"
-    )
+def of_a_pipeline(place):
+    elmo_first(place).to_disk(place / "pipeline")
+    return elmo_first(place, name=place / "pipeline")
 
 
-@pytest.mark.parametrize("dropout", [1.0, -0.5])
-def test_a_dropout_that_drops_all_or_less_than_nothing(dropout):
-    nlp = spacy.blank("en")
-    refuse(
-        lambda: add_task(nlp, "tagger", dropout=dropout),
-        f"dropout is {dropout}, expected at least 0 and below 1",
-    )
+def of_nothing(place):
+    (place / "empty").mkdir()
+    return elmo_first(place, name=place / "empty")
 
 
-MIXES = [
-    ({"l2": -1.0}, "l2 = -1.0, expected 0 (no pull to the average) or more"),
-    ({"weights": "layr1"}, "weights = 'layr1', expected 'learned', 'uniform' or a layer's name"),
-]
+def spans(window, stride):
+    return {
+        "get_spans": {"@misc": "spacy-elmo.strided_spans.v1", "window": window, "stride": stride}
+    }
 
 
-@pytest.mark.parametrize(("settings", "said"), MIXES)
-def test_a_wrong_mix(bilm_dir, settings, said):
-    nlp = spacy.blank("en")
-    mix = {"@layers": "spacy-elmo.ScalarMix.v1", **settings}
-    refuse(lambda: add_elmo(nlp, bilm_dir, mix=mix), said)
-    refuse(lambda: add_task(nlp, "tagger", mix=mix), said)
-
-
-def test_a_layer_that_the_bilm_lacks(bilm_dir):
-    """Known when the biLM is read; training does not start with it."""
-    mix = {"@layers": "spacy-elmo.ScalarMix.v1", "weights": "layer7"}
-    said = "weights = 'layer7', but this biLM has the layers token, layer1, layer2"
-    nlp = spacy.blank("en")
-    add_elmo(nlp, bilm_dir, mix=mix)
-    refuse(lambda: initialize(nlp), said)
-    refuse(lambda: nlp("Ann met Bob"), said)
-    nlp = spacy.blank("en")
-    add_elmo(nlp, bilm_dir)
-    add_task(nlp, "tagger", mix=mix)
-    refuse(lambda: initialize(nlp), said)
-
-
-@pytest.mark.parametrize("batch_words", [0, -5])
-def test_a_budget_of_no_words(bilm_dir, batch_words):
-    nlp = spacy.blank("en")
-    refuse(
-        lambda: add_elmo(nlp, bilm_dir, batch_words=batch_words),
-        f"batch_words is {batch_words}, expected at least 1",
-    )
-
-
-def test_strides_that_leave_gaps(bilm_dir):
-    nlp = spacy.blank("en")
-    spans = {"@misc": "spacy-elmo.strided_spans.v1", "window": 4, "stride": 5}
-    refuse(
-        lambda: add_elmo(nlp, bilm_dir, get_spans=spans), "window = 4 and stride = 5, expected 1 <="
-    )
-
-
-ACTIONS = {
-    "initialize": initialize,
-    "call": lambda nlp: nlp("Ann met Bob"),
-    "to_bytes": lambda nlp: nlp.to_bytes(),
-}
-
-
-@pytest.mark.parametrize("action", list(ACTIONS))
-def test_a_name_that_does_not_exist(action):
-    """Known when the biLM is needed: a saved pipeline must load where its name is gone."""
-    nlp = spacy.blank("en")
-    add_elmo(nlp, "no/such/bilm")
-    said = ["No biLM 'no/such/bilm': expected the path", "config.json + weights.safetensors"]
-    refuse(lambda: ACTIONS[action](nlp), *said, error=BiLMError)
-
-
-def test_a_directory_of_some_other_model(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    nlp = spacy.blank("en")
-    add_elmo(nlp, tmp_path)
-    refuse(lambda: initialize(nlp), "a model of type 'bert', not a biLM: expected", error=BiLMError)
-
-
-def test_a_directory_of_a_pipeline(bilm_dir, tmp_path):
-    nlp = spacy.blank("en")
-    add_elmo(nlp, bilm_dir)
-    nlp.to_disk(tmp_path)
-    nlp = spacy.blank("en")
-    add_elmo(nlp, tmp_path)
-    with pytest.raises(
-        BiLMError, match=re.escape(f"its biLM is {tmp_path / 'elmo' / 'bilm'}, name that")
-    ):
-        nlp("Ann met Bob")
-
-
-def test_a_directory_of_nothing(tmp_path):
-    nlp = spacy.blank("en")
-    add_elmo(nlp, tmp_path)
-    refuse(lambda: nlp("Ann met Bob"), "is not a biLM: expected", "found nothing", error=BiLMError)
-
-
-def test_an_encoder_of_unknown_width():
+def encoder_of_no_width(place):
     tok2vec = tok2vec_config()
     tok2vec["encode"] = {"@layers": "noop.v1", "*": {}}
     nlp = spacy.blank("en")
-    config = component_config("tagger", tok2vec)
-    refuse(
-        lambda: nlp.add_pipe("tagger", config=config), "cannot tell the width that encode", "noop"
-    )
+    nlp.add_pipe("tagger", config=component_config("tagger", tok2vec))
+    return nlp
+
+
+BUILD = ()
+ADD_ONE = 'add one there, nlp.add_pipe("elmo", first=True), or correct the name'
+NO_UPSTREAM = "no `elmo` component"
+BEFORE = "before its own component"
+CASES = {
+    "no upstream": Case(
+        listener_first, (initialize,), "upstream = '*'", NO_UPSTREAM, BEFORE, ADD_ONE
+    ),
+    "elmo after its listeners": Case(
+        partial(listener_first, with_elmo=True),
+        (initialize,),
+        "upstream = '*'",
+        NO_UPSTREAM,
+        BEFORE,
+        ADD_ONE,
+    ),
+    "a wrong upstream": Case(
+        partial(elmo_first, upstream="emlo"),
+        (initialize,),
+        "upstream = 'emlo'",
+        "no `elmo` component named 'emlo'",
+        BEFORE,
+        ADD_ONE,
+    ),
+    "neither input nor output": Case(
+        partial(listener_first, places=()),
+        BUILD,
+        "input",
+        "input = null and output = null",
+        "an ElmoListener (or Elmo) at one of them",
+        None,
+    ),
+    **{
+        f"dropout {value}": Case(
+            partial(listener_first, dropout=value),
+            BUILD,
+            "dropout",
+            f"is {value}",
+            "at least 0 and below 1",
+            None,
+        )
+        for value in (1.0, 1.5, -0.5)
+    },
+    **{
+        f"{key} {value} of {where}": Case(
+            build({"mix": {**SCALAR_MIX, key: value}}), BUILD, key, repr(value), expected, None
+        )
+        for where, build in {
+            "the component": lambda settings: partial(elmo_first, elmo=settings),
+            "a listener": lambda settings: partial(elmo_first, **settings),
+        }.items()
+        for key, value, expected in [
+            ("l2", -1.0, "0 (no pull to the average) or more"),
+            *(
+                ("weights", name, "'uniform' or a layer's name")
+                for name in ("layr1", "", "layer-1")
+            ),
+        ]
+    },
+    "a layer that the biLM lacks, in the component": Case(
+        partial(elmo_first, elmo={"mix": {**SCALAR_MIX, "weights": "layer7"}}),
+        (initialize, call),
+        "weights",
+        "'layer7'",
+        "this biLM has the layers token, layer1, layer2",
+        None,
+    ),
+    "a layer that the biLM lacks, in a listener": Case(
+        partial(elmo_first, mix={**SCALAR_MIX, "weights": "layer7"}),
+        (initialize,),
+        "weights",
+        "'layer7'",
+        "this biLM has the layers token, layer1, layer2",
+        None,
+    ),
+    **{
+        f"batch_words {value}": Case(
+            partial(elmo_first, elmo={"batch_words": value}),
+            BUILD,
+            "batch_words",
+            f"is {value}",
+            "at least 1",
+            None,
+        )
+        for value in (0, -5)
+    },
+    **{
+        f"strides {window}, {stride}": Case(
+            partial(elmo_first, elmo=spans(window, stride)),
+            BUILD,
+            "stride",
+            f"window = {window} and stride = {stride}",
+            "1 <= stride <= window",
+            None,
+        )
+        for window, stride in ((4, 5), (4, 0), (0, 0), (-1, -1))
+    },
+    "an encoder of no width": Case(
+        encoder_of_no_width,
+        BUILD,
+        "encode",
+        "'noop'",
+        "an encoder such as spacy.MaxoutWindowEncoder.v2",
+        None,
+    ),
+    # Known when the biLM is needed: a saved pipeline must load where its name is gone.
+    "a name that does not exist": Case(
+        partial(elmo_first, name="no/such/bilm"),
+        (initialize, call, to_bytes),
+        "No biLM",
+        "'no/such/bilm'",
+        f"the path of one ({LAYOUTS}",
+        "python -m spacy elmo download NAME",
+        BiLMError,
+    ),
+    "some other model": Case(
+        of_bert,
+        (initialize, call),
+        "config.json",
+        "a model of type 'bert'",
+        LAYOUTS,
+        "or a zip archive of one of these",
+        BiLMError,
+    ),
+    "a pipeline": Case(
+        of_a_pipeline,
+        (call,),
+        "pipeline",
+        "is a pipeline",
+        "not a biLM",
+        "its biLM is",
+        BiLMError,
+    ),
+    "nothing": Case(
+        of_nothing,
+        (call,),
+        "empty",
+        "found nothing",
+        LAYOUTS,
+        "or a zip archive of one of these",
+        BiLMError,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_says_key_expected_found_and_remedy(bilm_dir, tmp_path, name):
+    case = CASES[name]
+    (tmp_path / "bilm").symlink_to(bilm_dir)
+    if case.actions == BUILD:
+        check(lambda: case.build(tmp_path), case)
+        return
+    for action in case.actions:
+        (place := tmp_path / action.__name__).mkdir()
+        (place / "bilm").symlink_to(bilm_dir)
+        nlp = case.build(place)
+        check(lambda action=action, nlp=nlp: action(nlp), case)
+
+
+def check(action, case):
+    with pytest.raises(case.error) as caught:
+        action()
+    message = str(caught.value)
+    assert message.endswith(".") and not re.search(r"\n|\.\s", message), message
+    for part in (case.key, case.found, case.expected, case.remedy or case.expected):
+        assert part in message
 
 
 def test_a_misspelt_setting_is_refused_by_spacy(bilm_dir):

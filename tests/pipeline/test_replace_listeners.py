@@ -8,6 +8,7 @@ from pipelines import (
     add_elmo,
     add_task,
     changed,
+    component_config,
     get_bilm,
     get_listeners,
     make_examples,
@@ -92,6 +93,30 @@ def test_the_mix_in_the_config_stays(bilm_dir):
     assert block["@architectures"] == "spacy-elmo.Elmo.v1"
     assert block["bilm"]["name"] == str(bilm_dir)
     assert block["mix"]["weights"] == "layer1" and block["dropout"] == 0.0
+
+
+def test_each_of_two_listeners_takes_its_own_mix_along(bilm_dir, tmp_path):
+    """Named in the order in which they stand: spaCy does not say which one it replaces."""
+    tok2vec = tok2vec_config(("input", "output"))
+    settings = {"input": ("token", 0.25), "output": ("layer2", 0.5)}
+    for place, (weights, dropout) in settings.items():
+        mix = {"@layers": "spacy-elmo.ScalarMix.v1", "weights": weights}
+        tok2vec[place] = {**tok2vec[place], "mix": mix, "dropout": dropout}
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm_dir)
+    nlp.add_pipe("tagger", config=component_config("tagger", tok2vec))
+    nlp.initialize(lambda: make_examples(nlp))
+    train(nlp)
+    expected = predictions(nlp)
+    nlp.replace_listeners("elmo", "tagger", paths(("input", "output")))
+    replaced = nlp.config["components"]["tagger"]["model"]["tok2vec"]
+    for place, (weights, dropout) in settings.items():
+        block = replaced[place]
+        assert block["@architectures"] == "spacy-elmo.Elmo.v1"
+        assert (block["mix"]["weights"], block["dropout"]) == (weights, dropout)
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path)
+    assert predictions(nlp) == expected == predictions(spacy.load(tmp_path))
 
 
 @pytest.mark.parametrize("places", PLACES)

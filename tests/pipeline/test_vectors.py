@@ -5,8 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import spacy
+from conftest import SMALL, random_bilm
 from pipelines import add_elmo
 from spacy.vectors import Vectors
+
+from spacy_elmo.bilm.formats import native
 
 
 @pytest.fixture(params=["no static vectors", "static vectors"])
@@ -47,6 +50,36 @@ def test_similarities_are_those_of_the_tensor(nlp):
         assert one[1].similarity(other[2:]) == pytest.approx(
             cosine(one.tensor[1], other[2:].vector), rel=1e-5
         )
+
+
+def annotated_again_by_another_elmo(nlp, doc, bilm):
+    other = spacy.blank("en", vocab=nlp.vocab)
+    elmo = add_elmo(other, bilm)
+    return elmo(doc)
+
+
+def retokenized_and_annotated_again(nlp, doc, bilm):
+    if nlp.vocab.vectors.size:
+        pytest.skip("spaCy gives a merged token its span's vector, which fits no other width")
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    return nlp.get_pipe("elmo")(doc)
+
+
+@pytest.mark.parametrize(
+    "change", [annotated_again_by_another_elmo, retokenized_and_annotated_again]
+)
+def test_norms_and_similarities_are_those_of_the_tensor_as_it_is_now(nlp, tmp_path, change):
+    """spaCy would keep the first norm that was asked for."""
+    native.write(SMALL, random_bilm(seed=1).state_dict(), tmp_path)
+    doc, other = nlp("The bank of the river"), nlp("Money from the bank")
+    before = [float(of.vector_norm) for of in (doc, doc[:2], doc[0])]
+    doc.similarity(other)
+    doc = change(nlp, doc, tmp_path)
+    for of, norm in zip((doc, doc[:2], doc[0]), before, strict=True):
+        assert of.vector_norm == pytest.approx(np.linalg.norm(of.vector), rel=1e-5)
+        assert of.vector_norm != pytest.approx(norm, rel=1e-3)
+        assert of.similarity(other) == pytest.approx(cosine(of.vector, other.vector), rel=1e-5)
 
 
 def test_the_same_word_in_other_words_is_not_the_same(nlp):

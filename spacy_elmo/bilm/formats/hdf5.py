@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..characters import N_CHARACTERS
+from ..config import REMEDY as OPTIONS_REMEDY
 from ..config import BiLMConfig
 from ..errors import BiLMError
 from .bilm_tf import MARK, datasets
@@ -23,7 +24,9 @@ from .source import Source
 LAYOUT = "options.json + weights.hdf5"
 # What h5py raises depends on the part of a file that is damaged.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError)
-REMEDY = "the weights and the options belong to different models, or the file is damaged"
+REMEDY = (
+    f"they belong to different models, {OPTIONS_REMEDY}; or the file is damaged, fetch it again"
+)
 
 
 def is_weights(path: Path) -> bool:
@@ -130,8 +133,8 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
         raise
     except DAMAGE as error:
         raise BiLMError(
-            f"{path} cannot be read as HDF5 ({error}): expected the weights of a biLM; "
-            "the file is damaged or incomplete, fetch it again."
+            f"{path} cannot be read as HDF5 ({error}), expected the weights of a biLM: "
+            "it is damaged or incomplete, fetch it again."
         ) from None
 
 
@@ -178,7 +181,8 @@ def _check(file: h5py.File, layout: list[Dataset], weights: Path, options: Path)
             )
     if stored:
         raise BiLMError(
-            f"{weights} holds the dataset '{min(stored)}', of which {options} says nothing: {REMEDY}."
+            f"{weights} holds the dataset '{min(stored)}', expected only those of which {options} "
+            f"tells: {REMEDY}."
         )
 
 

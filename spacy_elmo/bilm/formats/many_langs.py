@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..config import BiLMConfig
 from ..errors import BiLMError
-from .files import read_json
+from .files import read_json, refuse_stand_in
 from .many_langs_config import CHARACTERS, CONFIG, REMEDY, WORDS, is_config, read_config
 from .many_langs_map import encoder, token_embedder
 from .mapping import Dataset, check_finite
@@ -73,6 +73,7 @@ def _load(path: Path) -> dict[str, Tensor]:
         stored = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:
         # What torch raises depends on the part of a file that is damaged or not allowed.
+        refuse_stand_in(path)
         reason = str(error).split("\n")[0].split(". ")[0] or type(error).__name__
         raise BiLMError(
             f"{path} cannot be read as tensors and nothing else ({reason}): it is damaged, "

@@ -11,10 +11,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from .. import skeleton
-from ..config import BiLMConfig
+from ..config import OUR_REMEDY, BiLMConfig
 from ..errors import BiLMError
 from ..model import BiLM
-from .files import read_json, write_atomically
+from .files import read_json, refuse_stand_in, write_atomically
 from .mapping import check_finite
 from .source import Source
 
@@ -24,6 +24,7 @@ WEIGHTS = "weights.safetensors"
 OUTPUT_LAYER = "output_layer.safetensors"
 VOCABULARY = "vocab.txt"
 LAYOUT = "spacy-elmo.bilm.v1"
+VERSION_REMEDY = "if a newer version of spacy-elmo wrote it, upgrade, else name another biLM"
 
 
 def is_config(parsed: object) -> bool:
@@ -38,7 +39,11 @@ def config_to_json(config: BiLMConfig) -> dict[str, Any]:
 def config_from_json(parsed: object, source: str) -> BiLMConfig:
     """Raises BiLMError where parsed is not a config of this layout."""
     if not isinstance(parsed, dict) or not is_config(parsed):
-        raise BiLMError(f'{source} does not describe a biLM: expected "layout": "{LAYOUT}".')
+        found = parsed.get("layout") if isinstance(parsed, dict) else parsed
+        raise BiLMError(
+            f"{source} does not describe a biLM that this version reads: its layout is {found!r}, "
+            f"expected {LAYOUT!r}; {VERSION_REMEDY}."
+        )
     return BiLMConfig.from_dict({k: v for k, v in parsed.items() if k != "layout"}, source)
 
 
@@ -101,8 +106,11 @@ def _reading(source: Path | str) -> Iterator[None]:
     try:
         yield
     except (SafetensorError, OSError) as error:
+        if isinstance(source, Path):
+            refuse_stand_in(source)
         raise BiLMError(
-            f"{source} cannot be read as safetensors ({error}): the file is damaged or missing."
+            f"{source} cannot be read as safetensors ({error}), expected the weights of a biLM: it is "
+            "damaged or missing, fetch or save it again."
         ) from None
 
 
@@ -124,7 +132,7 @@ def write_output(output: dict[str, Tensor], directory: Path) -> None:
 def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -> None:
     """Raises BiLMError unless the tensors are exactly those of a biLM of this config."""
     expected = skeleton.shapes(config)
-    remedy = "the weights and the config belong to different biLMs"
+    remedy = f"the weights and the config belong to different biLMs, {OUR_REMEDY}"
     for key, shape in expected.items():
         if key not in shapes:
             raise BiLMError(f"{source} lacks the tensor '{key}', expected {shape}: {remedy}.")
@@ -133,7 +141,9 @@ def check(config: BiLMConfig, shapes: dict[str, tuple[int, ...]], source: str) -
                 f"{source}: the tensor '{key}' has the shape {shapes[key]}, expected {shape}: {remedy}."
             )
     if extra := sorted(set(shapes) - set(expected)):
-        raise BiLMError(f"{source} holds the unknown tensor '{extra[0]}': {remedy}.")
+        raise BiLMError(
+            f"{source} holds the tensor '{extra[0]}', expected only those of its config: {remedy}."
+        )
 
 
 def to_bytes(bilm: BiLM) -> tuple[dict[str, Any], bytes]:

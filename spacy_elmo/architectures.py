@@ -4,6 +4,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, chain, reduce_mean
 from thinc.types import Floats2d, Floats3d, Ragged
 
+from .bilm.precision import Precision
 from .extras import require
 from .layers.bilm_model import Reading, bilm_model
 from .layers.configured_dropout import configured_dropout
@@ -22,6 +23,7 @@ def bilm_v1(
     get_spans: SpanGetter | None = None,
     batch_words: int = 4096,
     carry_state: bool = False,
+    precision: Precision = "float32",
 ) -> Model[list[Doc], list[Floats3d]]:
     """spacy-elmo.BiLM.v1: the biLM; Docs to (layers, tokens, width) each.
 
@@ -33,8 +35,15 @@ def bilm_v1(
     batch_words (int): Words read at once, padding included. Bounds memory, does not change results.
     carry_state (bool): Start each sequence of a Doc from the state that the one before left, instead
         of from zero.
+    precision (str): "float32"; "bfloat16" or "int8": faster and rougher (README has the errors), for
+        a frozen biLM.
     """
-    reading = Reading(get_spans or sentence_spans(), batch_words, carry_state)
+    if trainable and precision != "float32":
+        raise ValueError(
+            f'spacy-elmo.BiLM.v1 has trainable = true and precision = "{precision}", expected "float32" '
+            "for a biLM that is trained."
+        )
+    reading = Reading(get_spans or sentence_spans(), batch_words, carry_state, precision)
     return bilm_model(name, trainable=trainable, reading=reading)
 
 

@@ -17,6 +17,7 @@ from thinc.types import Floats2d, Floats3d
 
 from .layers import bilm_model
 from .layers.delivery import Delivery
+from .layers.feature_cache import FeatureCache
 from .layers.listener import ElmoListener
 from .output import register_extension, set_layers
 from .replace import replace_listener, replace_listener_config
@@ -31,6 +32,7 @@ DEFAULT_MODEL = {
     "get_spans": {"@misc": "spacy-elmo.sentence_spans.v1"},
     "batch_words": 4096,
     "carry_state": False,
+    "precision": "float32",
 }
 DEFAULT_MIX = {
     "@layers": "spacy-elmo.ScalarMix.v1",
@@ -39,24 +41,38 @@ DEFAULT_MIX = {
     "normalize_layers": False,
 }
 
+DEFAULT_CACHE = {"@misc": "spacy-elmo.memory_cache.v1", "max_mb": 1000, "dtype": "float32"}
+
 register_extension()
 
 
 @Language.factory(
     "elmo",
     assigns=["doc._.elmo", "doc.tensor"],
-    default_config={"model": DEFAULT_MODEL, "mix": DEFAULT_MIX, "keep_layers": True},
+    default_config={
+        "model": DEFAULT_MODEL,
+        "mix": DEFAULT_MIX,
+        "keep_layers": True,
+        "cache": DEFAULT_CACHE,
+    },
 )
 def make_elmo(
-    nlp: Language, name: str, model: Model[list[Doc], list[Floats3d]], mix: Mix, keep_layers: bool
+    nlp: Language,
+    name: str,
+    model: Model[list[Doc], list[Floats3d]],
+    mix: Mix,
+    keep_layers: bool,
+    cache: FeatureCache | None,
 ) -> "Elmo":
     """The factory `elmo`.
 
     model: `spacy-elmo.BiLM.v1`.
     mix: `spacy-elmo.ScalarMix.v1` for `doc.tensor`. No task trains it; listeners have their own.
     keep_layers (bool): Keep the layers as `doc._.elmo`. False: only where a listener reads them.
+    cache: Keeps the layers that a frozen biLM makes while the pipeline is trained: `memory_cache` or
+        `disk_cache`; null: none. A loaded pipeline that is not trained does not use it.
     """
-    return Elmo(nlp.vocab, model, name, mix=mix, keep_layers=keep_layers)
+    return Elmo(nlp.vocab, model, name, mix=mix, keep_layers=keep_layers, cache=cache)
 
 
 class Elmo(TrainablePipe):
@@ -70,12 +86,14 @@ class Elmo(TrainablePipe):
         *,
         mix: Mix,
         keep_layers: bool = True,
+        cache: FeatureCache | None = None,
     ) -> None:
         self.vocab = vocab
         self.model = model
         self.name = name
         self.mix = mix
         self.keep_layers = keep_layers
+        self.cache = cache
         self.cfg: dict[str, Any] = {}
         self.listener_map = {}
         self._delivery: Delivery | None = None
@@ -185,6 +203,7 @@ class Elmo(TrainablePipe):
         validate_get_examples(get_examples, "Elmo.initialize")
         self.model.initialize()
         self._initialized_mix()
+        bilm_model.get_shim(self.model).cache = self.cache
 
     def update(
         self,
@@ -208,6 +227,7 @@ class Elmo(TrainablePipe):
         if not self.listeners:
             return losses
         docs = [example.predicted for example in examples]
+        bilm_model.get_shim(self.model).cache = self.cache
         trainable = bilm_model.get_shim(self.model).trainable
         layers, backprop = self.model(docs, is_train=trainable)
         self._delivery = Delivery(self.model.ops, docs, layers, backprop if trainable else None)

@@ -71,15 +71,19 @@ class CharCNN(nn.Module):
 
     def forward(self, char_ids: Tensor) -> Tensor:
         """*Shape:* (words, max_characters) -> (words, projection_dim)."""
-        return self.projection(self.filter(char_ids))
+        return self.projection(self.add_words(char_ids, self.highways(self.pool(char_ids))))
 
-    def filter(self, char_ids: Tensor) -> Tensor:
-        """What precedes the projection. *Shape:* (words, max_characters) -> (words, filters)."""
+    def add_words(self, char_ids: Tensor, features: Tensor) -> Tensor:
+        """What else is projected beside the characters' features: here nothing."""
+        return features
+
+    def pool(self, char_ids: Tensor) -> Tensor:
+        """What precedes the highway layers. *Shape:* (words, max_characters) -> (words, filters)."""
         characters = self.embedding(self._crop(char_ids)).transpose(1, 2)
         # max rather than amax: it remembers where, which makes a cheaper gradient.
         pooled = [convolve(characters).max(dim=2).values for convolve in self.convolutions]
         # Both activations are monotonic, so they may follow the maximum.
-        return self.highways(self.activation(torch.cat(pooled, dim=1)))
+        return self.activation(torch.cat(pooled, dim=1))
 
     def _crop(self, char_ids: Tensor) -> Tensor:
         """Drop columns of padding, but keep a window of nothing else: it takes part in the maximum."""
@@ -99,10 +103,12 @@ class WordCharCNN(CharCNN):
         assert config.lexicon is not None
         self.words = nn.Embedding(len(config.lexicon.words), config.lexicon.word_dim)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """*Shape:* (words, max_characters + 1), the last one the word's id -> (words, projection_dim)."""
-        words, characters = self.words(ids[:, -1]), self.filter(ids[:, :-1])
-        return self.projection(torch.cat([words, characters], dim=1))
+    def add_words(self, ids: Tensor, features: Tensor) -> Tensor:
+        """*Shape:* (words, max_characters + 1), the last one the word's id -> (words, features)."""
+        return torch.cat([self.words(ids[:, -1]), features], dim=1)
+
+    def pool(self, ids: Tensor) -> Tensor:
+        return super().pool(ids[:, :-1])
 
 
 def make_token_encoder(config: BiLMConfig) -> CharCNN:

@@ -9,14 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .engine import Engine
 from .model import BiLM, BiLMState
+from .plain_reader import PlainReader
+from .precision import PRECISIONS, Precision
 from .threads import limit_threads_of_worker
 from .token_cache import TokenCache
 
 Words = Sequence[str]
 Kept = TypeVar("Kept")
-# Words that the char CNN reads at once: bounds its memory, (words, positions, filters).
-CHAR_CNN_WORDS = 512
 
 
 class Embedder:
@@ -25,18 +26,36 @@ class Embedder:
     bilm (BiLM): Used where it is, on its device, with its current weights.
     batch_words (int): Words of a batch, padding and boundaries included; a longer sentence is a
         batch of its own. Bounds memory, does not change results.
+    precision (Precision): Of the products with weights of the LSTMs and the highway layers; all else
+        is float32. Not where autograd records, which is in full precision.
+    kept_words (int): Distinct words whose token vectors are kept from call to call. Bounds memory.
     token_cache (TokenCache | None): Words that the char CNN need not read; it stands for the weights
         that it was computed with, so it is of no use while the biLM is trained.
     """
 
     def __init__(
-        self, bilm: BiLM, *, batch_words: int = 4096, token_cache: TokenCache | None = None
+        self,
+        bilm: BiLM,
+        *,
+        batch_words: int = 4096,
+        precision: Precision = "float32",
+        kept_words: int = 50_000,
+        token_cache: TokenCache | None = None,
     ) -> None:
         if batch_words < 1:
             raise ValueError(f"batch_words is {batch_words}, expected at least 1.")
+        if precision not in PRECISIONS:
+            raise ValueError(
+                f"precision is {precision!r}, expected one of {', '.join(PRECISIONS)}."
+            )
         self.bilm = bilm
         self.batch_words = batch_words
+        self.precision = precision
+        self.kept_words = kept_words
         self.token_cache = token_cache
+        self._plain = PlainReader(bilm)
+        self._engine: Engine | None = None
+        self._stamp: list[tuple[int, int]] | None = None
 
     def __call__(self, sentences: Iterable[Words]) -> list[NDArray[np.float32]]:
         """Layers of each sentence, read between `<S>` and `</S>` from the zero state.
@@ -59,12 +78,15 @@ class Embedder:
         """
         todo = [_checked(document) for document in documents]
         results: list[list[Tensor]] = [[] for _ in todo]
+        reader = self._reader()
         # Side by side as many documents as their longest sentences leave room for.
         for group in self._batches([max(doc, key=len, default=()) for doc in todo]):
             state = self.bilm.zero_state(len(group))
             for turn in range(max(len(todo[i]) for i in group)):
                 rows = [row for row, i in enumerate(group) if turn < len(todo[i])]
-                layers, after = self._read([todo[group[r]][turn] for r in rows], _pick(state, rows))
+                layers, after = reader.carry(
+                    [todo[group[r]][turn] for r in rows], _pick(state, rows)
+                )
                 state = _put(state, rows, after)
                 for row, result in zip(rows, layers, strict=True):
                     results[group[row]].append(result)
@@ -73,8 +95,9 @@ class Embedder:
     def _embed(self, sentences: Iterable[Words], keep: Callable[[Tensor], Kept]) -> list[Kept]:
         todo = _checked(sentences)
         results: dict[int, Kept] = {}
+        reader = self._reader()
         for batch in self._batches(todo):
-            layers, _ = self._read([todo[i] for i in batch], None)
+            layers = reader.read([todo[i] for i in batch])
             results.update(zip(batch, map(keep, layers), strict=True))
         return [results[i] for i in range(len(todo))]
 
@@ -90,39 +113,24 @@ class Embedder:
         if batch:
             yield batch
 
-    def _read(
-        self, sentences: list[Words], state: BiLMState | None
-    ) -> tuple[list[Tensor], BiLMState]:
-        limit_threads_of_worker()
-        device = self.bilm.device
-        # Rows of the table of token vectors: <S>, </S>, then each distinct word.
-        rows = {
-            word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s), 2)
-        }
-        lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
-        index = torch.zeros(len(sentences), int(lengths.max()), dtype=torch.int64)
-        for row, sentence in zip(index, sentences, strict=True):
-            row[1 : len(sentence) + 1] = torch.tensor([rows[word] for word in sentence])
-            row[len(sentence) + 1] = 1
-        tokens = self._encode(list(rows))
-        layers, state = self.bilm.contextualize(tokens, index.to(device), lengths, state)
-        # Copies, so that a short sentence does not keep the whole batch alive.
-        return [layers[:, k, 1 : len(s) + 1].clone() for k, s in enumerate(sentences)], state
+    def weights_changed(self) -> None:
+        """Tell of changes that PyTorch does not count, such as those through an array's memory."""
+        self._engine, self._stamp = None, []
 
-    def _encode(self, words: list[str]) -> Tensor:
-        """Token vectors of the boundaries and of words. *Shape:* (2 + words, projection_dim)."""
-        cache = self.token_cache
-        spelled = [word for word in words if cache is None or word not in cache]
-        spelling = self.bilm.spelling
-        ids = np.concatenate([spelling.boundaries(), spelling.words(spelled)])
-        blocks = torch.from_numpy(ids).to(self.bilm.device).split(CHAR_CNN_WORDS)
-        read = torch.cat([self.bilm.encode_words(block) for block in blocks])
-        if cache is None or len(spelled) == len(words):
-            return read
-        known = [word for word in words if word in cache]
-        tokens = torch.cat([read, cache.lookup(known, read.device)])
-        rows = {word: row for row, word in enumerate([*spelled, *known], 2)}
-        return tokens[[0, 1, *(rows[word] for word in words)]]
+    def _reader(self) -> Engine | PlainReader:
+        limit_threads_of_worker()
+        weights = list(self.bilm.parameters())
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
+            return self._plain
+        stamp = [(weight.data_ptr(), weight._version) for weight in weights]
+        if self._stamp not in (None, stamp):
+            # They are being trained, and will change again before packing them has paid.
+            self._engine, self._stamp = None, stamp
+            return self._plain
+        if self._engine is None:
+            self._engine = Engine(self.bilm, self.precision, self.kept_words, self.token_cache)
+        self._stamp = stamp
+        return self._engine
 
 
 def _checked(sentences: Iterable[Words]) -> list[Words]:

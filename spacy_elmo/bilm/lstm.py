@@ -75,7 +75,7 @@ class ProjectedLSTM(nn.Module):
                 inputs,
                 self.input_weight,
                 self.recurrent_weight,
-                self._biased(),
+                self.biased(),
                 self.projection,
                 *state,
                 window,
@@ -111,14 +111,14 @@ class ProjectedLSTM(nn.Module):
 
     def _input_gates(self, inputs: Tensor, batch_sizes: list[int]) -> Iterator[Tensor]:
         """The input's share of the gates, a time step at a time: (alive, 4 * cell_dim)."""
-        bias = self._biased()
+        bias = self.biased()
         start = 0
-        for block in _blocks(batch_sizes):
+        for block in blocks(batch_sizes, GATE_ROWS):
             rows = inputs[start : start + sum(block)]
             yield from functional.linear(rows, self.input_weight, bias).split(block)
             start += len(rows)
 
-    def _biased(self) -> Tensor:
+    def biased(self) -> Tensor:
         offset = torch.zeros_like(self.bias)
         cells = len(offset) // 4
         offset[cells : 2 * cells] = FORGET_BIAS
@@ -176,12 +176,12 @@ class LSTMStack(nn.Module):
         return outputs, LSTMState(torch.stack(hiddens), torch.stack(cells))
 
 
-def _blocks(batch_sizes: list[int]) -> Iterator[list[int]]:
-    """Consecutive time steps of at most GATE_ROWS rows together, or one step."""
+def blocks(batch_sizes: list[int], most_rows: int) -> Iterator[list[int]]:
+    """Consecutive time steps of at most so many rows together, or one step."""
     block: list[int] = []
     rows = 0
     for size in batch_sizes:
-        if block and rows + size > GATE_ROWS:
+        if block and rows + size > most_rows:
             yield block
             block, rows = [], 0
         block.append(size)

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from thinc.api import Model, torch2xp, xp2torch
 from thinc.types import Floats3d
 
+from ..bilm.precision import PRECISIONS, Precision
 from ..spans import SpanGetter
 from .bilm_shim import BiLMShim
+from .feature_cache import key_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,16 +25,21 @@ class Reading:
     """How Docs are read: settings that stay what the config says, so not serialised with a model.
 
     get_spans: Tokens read as one sequence. batch_words (int): Words read at once. carry_state (bool):
-    Whether a span starts from the state that the one before it in the Doc left.
+    Whether a span starts from the state that the one before it in the Doc left. precision (str): Of the
+    products with the weights.
     """
 
     get_spans: SpanGetter
     batch_words: int
     carry_state: bool
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         if self.batch_words < 1:
             raise ValueError(f"batch_words is {self.batch_words}, expected at least 1.")
+        if self.precision not in PRECISIONS:
+            expected = ", ".join(PRECISIONS)
+            raise ValueError(f"precision is {self.precision!r}, expected one of {expected}.")
 
 
 def bilm_model(name: str, *, trainable: bool, reading: Reading) -> Model[InT, OutT]:
@@ -71,12 +78,16 @@ def forward(
     import torch
 
     load(model)
-    with torch.set_grad_enabled(is_train and get_shim(model).trainable):
-        tensors = _embed(model, docs)
+    shim = get_shim(model)
+    spans = model.attrs["reading"].get_spans(docs)
+    if not shim.trainable:
+        return _frozen_layers(model, docs, spans), lambda d_layers: []
+    with torch.set_grad_enabled(is_train):
+        tensors = _embed(model, docs, spans)
     layers = [cast(Floats3d, torch2xp(tensor.detach())) for tensor in tensors]
 
     def backprop(d_layers: OutT) -> InT:
-        # A Doc without words, or a frozen biLM, has recorded nothing.
+        # A Doc without words has recorded nothing.
         learns = [i for i, tensor in enumerate(tensors) if tensor.requires_grad]
         torch.autograd.backward(
             [tensors[i] for i in learns],
@@ -87,16 +98,32 @@ def forward(
     return layers, backprop
 
 
-def _embed(model: Model[InT, OutT], docs: InT) -> list["Tensor"]:
-    """Layers of each Doc. *Shape:* (layers, tokens, width)."""
-    from ..bilm.embedder import Embedder
+def _frozen_layers(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> OutT:
+    """Layers of each Doc, those that the cache has from there."""
+    import torch
 
+    cache = get_shim(model).open_cache(str(model.attrs["reading"].carry_state))
+    keys = [key_of(doc, its) if cache else b"" for doc, its in zip(docs, spans, strict=True)]
+    found = {i: X for i, key in enumerate(keys) if cache and (X := cache.get(key)) is not None}
+    missing = [i for i in range(len(docs)) if i not in found]
+    with torch.no_grad():
+        fresh = _embed(model, [docs[i] for i in missing], [spans[i] for i in missing])
+    layers = {i: model.ops.asarray3f(cast(Floats3d, X)) for i, X in found.items()}
+    for i, tensor in zip(missing, fresh, strict=True):
+        if cache:
+            cache.put(keys[i], tensor.cpu().numpy())
+        layers[i] = cast(Floats3d, torch2xp(tensor))
+    return [layers[i] for i in range(len(docs))]
+
+
+def _embed(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> list["Tensor"]:
+    """Layers of each Doc. *Shape:* (layers, tokens, width)."""
     reading: Reading = model.attrs["reading"]
-    embedder = Embedder(get_shim(model).bilm, batch_words=reading.batch_words)
+    embedder = get_shim(model).embedder(reading.batch_words, reading.precision)
     # For each Doc and span the tokens that the biLM sees; a span of whitespace is none.
     seen = [
-        [tokens for span in spans if (tokens := [t.i for t in span if not t.is_space])]
-        for spans in reading.get_spans(docs)
+        [tokens for span in its if (tokens := [t.i for t in span if not t.is_space])]
+        for its in spans
     ]
     words = [
         [[doc[i].text for i in tokens] for tokens in spans]

@@ -1,6 +1,7 @@
 """The biLM's PyTorch module inside a Thinc model: loaded late, stored as safetensors."""
 
 import copy
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,10 @@ from thinc.api import Optimizer, PyTorchShim, get_torch_default_device
 
 if TYPE_CHECKING:
     from ..bilm.config import BiLMConfig
+    from ..bilm.embedder import Embedder
     from ..bilm.model import BiLM
+    from ..bilm.precision import Precision
+    from .feature_cache import FeatureCache
 
 
 class BiLMShim(PyTorchShim):
@@ -22,6 +26,9 @@ class BiLMShim(PyTorchShim):
         super().__init__(None)
         self.name = name
         self.trainable = trainable
+        self.cache: FeatureCache | None = None
+        self._embedder: Embedder | None = None
+        self._digest: str | None = None
 
     @property
     def bilm(self) -> "BiLM":
@@ -39,16 +46,35 @@ class BiLMShim(PyTorchShim):
 
     def _adopt(self, bilm: "BiLM") -> None:
         self._model = bilm.to(get_torch_default_device()).requires_grad_(self.trainable)
+        self._embedder = self._digest = None
+
+    def embedder(self, batch_words: int, precision: "Precision") -> "Embedder":
+        """The same one each time: it keeps packed weights and the vectors of words."""
+        from ..bilm.embedder import Embedder
+
+        if self._embedder is None:
+            self._embedder = Embedder(self.bilm, batch_words=batch_words, precision=precision)
+        return self._embedder
+
+    def open_cache(self, settings: str) -> "FeatureCache | None":
+        """The cache, if there is one, for this biLM read with these settings."""
+        if self.cache is not None:
+            self._digest = self._digest or _digest(self.bilm)
+            self.cache.open(f"{self._digest} {settings}")
+        return self.cache
 
     def finish_update(self, optimizer: Optimizer) -> None:
         if self.trainable and self._model is not None:
             super().finish_update(optimizer)
             # Else a step without gradients would still move the weights, by the optimizer's momentum.
             self._model.zero_grad(set_to_none=True)
+            if self._embedder is not None:
+                self._embedder.weights_changed()
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self._model is not None:
             super().to_device(device_type, device_id)
+            self._embedder = None
 
     def to_bytes(self) -> bytes:
         from ..bilm.formats import native
@@ -75,6 +101,10 @@ class BiLMShim(PyTorchShim):
         self.set_weights(*native.read(Path(path)))
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Packed weights are of this process."""
+        return {**self.__dict__, "cache": None, "_embedder": None}
+
     def copy(self) -> "BiLMShim":
         return copy.deepcopy(self)
 
@@ -83,3 +113,12 @@ class BiLMShim(PyTorchShim):
         other = BiLMShim(self.name, self.trainable)
         other._model = copy.deepcopy(self._model, memo) if self.trainable else self._model
         return other
+
+
+def _digest(bilm: "BiLM") -> str:
+    """Of all that the layers depend on."""
+    digest = hashlib.blake2b(repr(bilm.config).encode(), digest_size=16)
+    for name, tensor in sorted(bilm.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.cpu().numpy().data)
+    return digest.hexdigest()

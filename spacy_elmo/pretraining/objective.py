@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..bilm.embedder import CHAR_CNN_WORDS
 from ..bilm.lstm import LSTMStack, LSTMState
 from ..bilm.model import BiLM, BiLMState
+from ..bilm.packed_tokens import CHAR_CNN_WORDS
 from .softmax import Candidates, OutputLayer
 from .windows import Direction, TextWindow
 

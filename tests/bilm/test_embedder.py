@@ -7,11 +7,13 @@ from conftest import SMALL, random_bilm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from largest_tensor import LargestTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from spacy_elmo.bilm import embedder as module
-from spacy_elmo.bilm import lstm
+from spacy_elmo.bilm import packed_lstm, packed_tokens
 from spacy_elmo.bilm.embedder import Embedder
+from spacy_elmo.bilm.engine import Engine
 from spacy_elmo.bilm.model import BiLM
+from spacy_elmo.bilm.packed_tokens import PackedTokenEncoder
 
 # Many scripts, emoji, lone surrogates, no characters at all, more bytes than are read.
 WORDS = st.text(st.characters(), max_size=5) | st.sampled_from(
@@ -163,25 +165,24 @@ def test_a_sentence_of_thousands_of_words(exact, monkeypatch):
     words = [f"word{i % 700}" for i in range(5000)]
     _, layers = Embedder(exact, batch_words=100)([["short"], words])
     assert layers.shape == (3, 5000, SMALL.width) and np.isfinite(layers).all()
-    monkeypatch.setattr(lstm, "GATE_ROWS", 1_000_000)
-    monkeypatch.setattr(module, "CHAR_CNN_WORDS", 1_000_000)
+    monkeypatch.setattr(packed_lstm, "GATE_ROWS", 1_000_000)
+    monkeypatch.setattr(packed_tokens, "CHAR_CNN_WORDS", 1_000_000)
     assert_same([layers], Embedder(exact, batch_words=100_000)([words]))
 
 
-def test_a_call_records_no_gradients(bilm, monkeypatch):
-    recorded = []
-    contextualize = BiLM.contextualize
-
-    def spy(*args):
-        output = contextualize(*args)
-        recorded.append(output.layers.requires_grad)
-        return output
-
-    monkeypatch.setattr(BiLM, "contextualize", spy)
+def test_autograd_records_tensors_where_it_is_enabled(bilm):
     embedder = Embedder(bilm)
-    embedder([["a", "word"]])
-    embedder.tensors([["a", "word"]])
-    assert recorded == [False, True]
+    (recorded,) = embedder.tensors([["a", "word"]])
+    with torch.no_grad():
+        (plain,) = embedder.tensors([["a", "word"]])
+    assert recorded.requires_grad and not plain.requires_grad
+
+
+def test_a_call_runs_no_operation_under_autograd(bilm):
+    assert torch.is_grad_enabled()
+    with GradModes() as modes:
+        Embedder(bilm)([["a", "word"]])
+    assert modes.seen == {False}
 
 
 def test_gradients_of_tensors_reach_the_whole_bilm():
@@ -189,6 +190,18 @@ def test_gradients_of_tensors_reach_the_whole_bilm():
     results = Embedder(bilm, batch_words=5).tensors([["a", "word"], ["another"], []])
     sum(layers.square().sum() for layers in results).backward()
     assert all(p.grad is not None and p.grad.any() for p in bilm.parameters())
+
+
+class GradModes(TorchDispatchMode):
+    """Whether autograd was on at each operation."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.add(torch.is_grad_enabled())
+        return func(*args, **(kwargs or {}))
 
 
 @torch.no_grad()
@@ -199,7 +212,7 @@ def test_a_result_does_not_keep_its_batch_alive(bilm):
 
 def test_a_batch_leaves_the_device_before_the_next_is_read(bilm, monkeypatch):
     events = []
-    read, cpu = Embedder._read, torch.Tensor.cpu
+    read, cpu = Engine.read, torch.Tensor.cpu
 
     def spy_on_read(*args):
         events.append("read")
@@ -210,7 +223,7 @@ def test_a_batch_leaves_the_device_before_the_next_is_read(bilm, monkeypatch):
             events.append("moved")
         return cpu(tensor)
 
-    monkeypatch.setattr(Embedder, "_read", spy_on_read)
+    monkeypatch.setattr(Engine, "read", spy_on_read)
     monkeypatch.setattr(torch.Tensor, "cpu", spy_on_cpu)
     Embedder(bilm, batch_words=6)([["a"], ["b"], ["c"]])
     assert events == ["read", "moved", "moved", "read", "moved"]
@@ -229,13 +242,15 @@ def test_current_weights_are_used():
 @pytest.mark.parametrize("carry", [False, True])
 def test_a_batch_keeps_to_its_budget_of_words(bilm, monkeypatch, carry):
     sizes = []
-    contextualize = BiLM.contextualize
+    name = "carry" if carry else "read"
+    method = getattr(Engine, name)
 
-    def spy(self, tokens, index, lengths, state=None):
-        sizes.append((index.numel(), len(index)))
-        return contextualize(self, tokens, index, lengths, state)
+    def spy(self, sentences, *state):
+        longest = max(len(sentence) + 2 for sentence in sentences)
+        sizes.append((longest * len(sentences), len(sentences)))
+        return method(self, sentences, *state)
 
-    monkeypatch.setattr(BiLM, "contextualize", spy)
+    monkeypatch.setattr(Engine, name, spy)
     sentences = [["word"] * (i * 7 % 40) for i in range(60)]
     embedder = Embedder(bilm, batch_words=64)
     if carry:
@@ -252,35 +267,47 @@ def test_a_batch_keeps_to_its_budget_of_words(bilm, monkeypatch, carry):
 def encoded(monkeypatch) -> list[int]:
     """How many words the char CNN is given, a number for each time."""
     counts: list[int] = []
-    encode_words = BiLM.encode_words
+    encode = PackedTokenEncoder.__call__
 
     def spy(self, char_ids):
         counts.append(len(char_ids))
-        return encode_words(self, char_ids)
+        return encode(self, char_ids)
 
-    monkeypatch.setattr(BiLM, "encode_words", spy)
+    monkeypatch.setattr(PackedTokenEncoder, "__call__", spy)
     return counts
 
 
-def test_distinct_words_are_encoded_once_a_batch(bilm, encoded):
-    Embedder(bilm)([["the", "cat", "the", "hat"], ["the", "cat"], ["hat"]] * 10)
-    # Three words and the two boundaries.
-    assert encoded == [5]
+def test_distinct_words_are_encoded_once(bilm, encoded):
+    embedder = Embedder(bilm, batch_words=20)
+    embedder([["the", "cat", "the", "hat"], ["the", "cat"], ["hat"]] * 10)
+    # The two boundaries, then the words of the shortest sentences first.
+    assert encoded == [2, 1, 2]
+    embedder([["a", "hat"]])
+    assert encoded == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize("kept_words", [0, 1, 3, 5])
+def test_no_more_words_are_kept_than_allowed(exact, kept_words):
+    sentences = [["one", "two", "one"], ["two", "three"], ["four", "five", "six", "one"]] * 2
+    embedder = Embedder(exact, batch_words=8, kept_words=kept_words)
+    assert_same(embedder(sentences), Embedder(exact)(sentences))
+    assert_same(embedder(sentences), Embedder(exact)(sentences))
+    assert len(embedder._engine._table) <= kept_words
 
 
 def test_words_are_encoded_in_blocks_that_do_not_change_results(exact, encoded, monkeypatch):
     sentences = [["one", "two"], ["three", "four", "five" * 20]]
     whole = Embedder(exact)(sentences)
-    monkeypatch.setattr(module, "CHAR_CNN_WORDS", 3)
+    monkeypatch.setattr(packed_tokens, "CHAR_CNN_WORDS", 3)
     assert_same(Embedder(exact)(sentences), whole)
-    assert encoded == [7, 3, 3, 1]
+    assert encoded == [2, 5, 2, 3, 2]
 
 
 def test_no_tensor_grows_with_the_number_of_sentences(bilm, monkeypatch):
     """Thousands of distinct words, and no tensor beyond what one batch needs."""
-    monkeypatch.setattr(module, "CHAR_CNN_WORDS", 16)
+    monkeypatch.setattr(packed_tokens, "CHAR_CNN_WORDS", 16)
     sentences = [[f"w{i}", f"v{i}"] for i in range(2000)]
-    embedder = Embedder(bilm, batch_words=200)
+    embedder = Embedder(bilm, batch_words=200, kept_words=150)
     with LargestTensor() as few:
         embedder(sentences[:100])
     with LargestTensor() as many:

@@ -91,8 +91,8 @@ def component_config(factory: str, tok2vec: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_elmo(nlp: Language, bilm: Path | str, name: str = "elmo", **config: Any) -> Any:
-    """config: Of the biLM, but for mix and keep_layers."""
-    own = {key: config.pop(key) for key in ("mix", "keep_layers") if key in config}
+    """config: Of the biLM, but for mix, keep_layers and cache."""
+    own = {key: config.pop(key) for key in ("mix", "keep_layers", "cache") if key in config}
     return nlp.add_pipe("elmo", name=name, config={"model": {"name": str(bilm), **config}, **own})
 
 
@@ -148,8 +148,15 @@ def train(nlp: Language, steps: int = 3, **settings: Any) -> dict[str, float]:
     return losses
 
 
+class Scores(list[list[float]]):
+    """Equal to others up to rounding, which depends on what was read before and beside."""
+
+    def __eq__(self, other: object) -> bool:
+        return np.shape(self) == np.shape(other) and np.allclose(self, other, rtol=0, atol=1e-5)  # type: ignore[arg-type]
+
+
 def predictions(nlp: Language, texts: Iterable[str] = TEXTS) -> list[dict[str, Any]]:
-    """What the pipeline says, as JSON values, the tagger's scores to the last bit."""
+    """What the pipeline says, as JSON values, with the tagger's scores."""
     found = []
     for text in texts:
         doc = nlp(text)
@@ -163,7 +170,7 @@ def predictions(nlp: Language, texts: Iterable[str] = TEXTS) -> list[dict[str, A
         )
         if nlp.has_pipe("tagger"):
             (scores,) = nlp.get_pipe("tagger").model.predict([nlp.make_doc(text)])  # type: ignore[attr-defined]
-            found[-1]["scores"] = [[float(score).hex() for score in row] for row in scores]
+            found[-1]["scores"] = Scores(scores.tolist())
     return found
 
 

@@ -1,4 +1,4 @@
-"""The biLM for reading alone: what plain.py computes, as fast as PyTorch lets it be on a CPU.
+"""The biLM for reading alone: what plain_reader.py computes, as fast as PyTorch lets it be on a CPU.
 
 - The char CNN reads a word once, the first LSTM layer projects it once a batch.
 - Nothing is padded. The states after `<S>` and `</S>`, from which sentences start, are computed once,
@@ -9,7 +9,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from threading import Event
+from threading import Event, Lock
 
 import numpy as np
 import torch
@@ -30,7 +30,8 @@ BEGIN, END = 0, 1
 
 
 class Engine:
-    """A biLM's present weights, packed. A later change of them does not reach it.
+    """A biLM's present weights, packed. A later change of them does not reach it. Threads of a server may
+    share it: they read in turn, since each reading takes all cores.
 
     kept_words (int): Words whose token vectors are kept for later calls.
     """
@@ -40,6 +41,7 @@ class Engine:
         self, bilm: BiLM, precision: Precision, kept_words: int, token_cache: TokenCache | None
     ) -> None:
         self._device = bilm.device
+        self._lock = Lock()
         # A GPU is one for both.
         self._both = side_by_side if bilm.device.type == "cpu" else one_after_the_other
         self._table = TokenTable(bilm, precision, kept_words, token_cache)
@@ -58,16 +60,18 @@ class Engine:
     @torch.no_grad()
     def read(self, sentences: list[Words]) -> list[Tensor]:
         """Layers of sentences, each read from the zero state. *Shape:* (layers, words, width) each."""
-        tokens, rows = self._look_up(sentences)
-        state = BiLMState(*(_expand(start, len(rows)) for start in self._start))
-        return self._run(tokens, rows, state)[0]
+        with self._lock:
+            tokens, rows = self._look_up(sentences)
+            state = BiLMState(*(_expand(start, len(rows)) for start in self._start))
+            return self._run(tokens, rows, state)[0]
 
     @torch.no_grad()
     def carry(self, sentences: list[Words], state: BiLMState) -> tuple[list[Tensor], BiLMState]:
         """Layers of sentences that start from states, and the states after them."""
-        tokens, rows = self._look_up(sentences)
-        framed = [np.concatenate([[BEGIN], row, [END]]) for row in rows]
-        layers, state = self._run(tokens, framed, state)
+        with self._lock:
+            tokens, rows = self._look_up(sentences)
+            framed = [np.concatenate([[BEGIN], row, [END]]) for row in rows]
+            layers, state = self._run(tokens, framed, state)
         return [X[:, 1:-1].clone() for X in layers], state
 
     def _look_up(self, sentences: list[Words]) -> tuple[Tensor, list[NDArray[np.int64]]]:

@@ -7,8 +7,6 @@ from typing import TypeVar
 import torch
 
 Result = TypeVar("Result")
-
-
 Computation = Callable[[threading.Event], Result]
 
 
@@ -43,11 +41,11 @@ def side_by_side(first: Computation[Result], second: Computation[Result]) -> tup
         thread.start()
         try:
             mine = first(stop)
+            thread.join()
         except BaseException:
             stop.set()
-            raise
-        finally:
             thread.join()
+            raise
     finally:
         torch.set_num_threads(threads)
     if errors:

@@ -102,7 +102,8 @@ def _frozen_layers(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) 
     """Layers of each Doc, those that the cache has from there."""
     import torch
 
-    cache = get_shim(model).open_cache(str(model.attrs["reading"].carry_state))
+    reading: Reading = model.attrs["reading"]
+    cache = get_shim(model).open_cache(f"{reading.carry_state} {reading.precision}")
     keys = [key_of(doc, its) if cache else b"" for doc, its in zip(docs, spans, strict=True)]
     found = {i: X for i, key in enumerate(keys) if cache and (X := cache.get(key)) is not None}
     missing = [i for i in range(len(docs)) if i not in found]

@@ -1,5 +1,7 @@
 """The engine gives what the plain modules give."""
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
 
@@ -127,6 +129,20 @@ def test_an_unknown_precision_is_refused(packaged):
         ValueError, match="precision is 'float8', expected one of float32, bfloat16"
     ):
         Embedder(packaged, precision="float8")
+
+
+def test_threads_may_share_an_embedder(packaged):
+    words = [f"{a}{b}" for a in "abcdefghijklmnopqrstuvwxyz" for b in range(100)]
+    random.Random(0).shuffle(words)
+    texts = [[words[i : i + n] for n in (1, 5, 9)] for i in range(0, len(words), 20)]
+    expected = [Embedder(packaged)(text) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        # Where few words are kept, threads also forget each other's.
+        for kept_words in (100, 50_000):
+            found = pool.map(Embedder(packaged, kept_words=kept_words), texts)
+            for ours, theirs in zip(found, expected, strict=True):
+                for a, b in zip(ours, theirs, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=0, atol=2e-6)
 
 
 # Side by side

@@ -225,6 +225,19 @@ def test_a_later_run_reads_the_file_of_an_earlier_one(bilm_dir, tmp_path, embedd
     assert len(embedded) == 4
 
 
+@pytest.mark.parametrize("other", [{"precision": "bfloat16"}, {"carry_state": True}])
+def test_a_run_of_other_settings_does_not_find_them(bilm_dir, tmp_path, other):
+    found = []
+    for settings in ({}, other):
+        nlp = spacy.blank("en")
+        cache = {"@misc": "spacy-elmo.disk_cache.v1", "path": str(tmp_path)}
+        elmo = add_elmo(nlp, bilm_dir, cache=cache, **settings)
+        example = Example.from_dict(nlp.make_doc("One is old . Two met Ann ."), {})
+        nlp.initialize(lambda example=example: [example])
+        found += elmo.predict([example.reference])
+    assert np.abs(found[0] - found[1]).max() > 1e-5
+
+
 def test_a_loaded_pipeline_keeps_nothing(bilm_dir, tmp_path, embedded):
     make_nlp(bilm_dir, ["tagger"]).to_disk(tmp_path)
     nlp = spacy.load(tmp_path)

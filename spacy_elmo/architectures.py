@@ -27,8 +27,9 @@ def bilm_v1(
 ) -> Model[list[Doc], list[Floats3d]]:
     """spacy-elmo.BiLM.v1: the biLM; Docs to (layers, tokens, width) each.
 
-    name (str): A packaged model's name, or the path of a biLM in any known layout. Read when first
-        needed; a saved pipeline holds the weights and does not read it again.
+    name (str): A packaged or downloaded model's name, the path of a biLM in any known layout, or
+        "options.json,weights.hdf5", two files. Read when first needed; a saved pipeline holds the weights
+        and does not read it again. A directory may hold the token vectors of a vocabulary as well.
     trainable (bool): Train the biLM with the tasks that listen to it. False: it is frozen, and
         neither autograd nor the optimizer knows of it.
     get_spans: Tokens read as one sequence; null: `spacy-elmo.sentence_spans.v1`.

@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.formats import hdf5, native
 from spacy_elmo.bilm.model import BiLM
+from spacy_elmo.bilm.packed_tokens import PackedTokenEncoder
 
 # The biLMs here are tiny: a second thread gains nothing, and on a busy machine waits for its turn.
 torch.set_num_threads(1)
@@ -90,3 +91,17 @@ def nlp(bilm_dir: Path) -> Language:
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": {"name": str(bilm_dir)}})
     return nlp
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many words the char CNN is given, a number for each time."""
+    counts: list[int] = []
+    encode = PackedTokenEncoder.__call__
+
+    def spy(self: PackedTokenEncoder, char_ids: torch.Tensor) -> torch.Tensor:
+        counts.append(len(char_ids))
+        return encode(self, char_ids)
+
+    monkeypatch.setattr(PackedTokenEncoder, "__call__", spy)
+    return counts

@@ -47,9 +47,8 @@ def test_installation_stands_apart_and_its_extras_exist() -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_its_python_runs(number: int) -> None:
-    """All but the last block, whose files are not here."""
     code = blocks(README, "python")
-    assert len(code) == 3
+    assert len(code) == 2
     names: dict = {}
     exec(code[number], names)
     if number == 0:

@@ -53,11 +53,22 @@ def convert(
     config, tensors = source.read()
     target.write(config, tensors, place)
     _compare(config, tensors, *target.read(place), place)
+    notes = []
+    if source.read_token_cache is not None:
+        if target.keeps_output:
+            cache = source.read_token_cache(config)
+            native.write_token_cache(cache, place)
+            notes.append(f"Kept the token vectors of {len(cache)} words.")
+        else:
+            notes.append("The token vectors are left out: they are files of their own, copy them.")
     if source.read_output is None:
-        return []
+        return notes
     if not target.keeps_output:
-        return ["The output layer is left out: options.json + weights.hdf5 has no place for it."]
-    return _write_output(source.read_output(), vocabulary or source.vocabulary, place)
+        return [
+            *notes,
+            "The output layer is left out: options.json + weights.hdf5 has no place for it.",
+        ]
+    return [*notes, *_write_output(source.read_output(), vocabulary or source.vocabulary, place)]
 
 
 def _check_free(place: Path, source: Source, target: Target, force: bool) -> None:

@@ -6,6 +6,8 @@ from .config import BiLMConfig
 from .formats.source import Source
 from .skeleton import shapes
 
+UNSEEN = "names and shapes of the tensors, which are packed: they are when it is loaded"
+
 
 def count_parameters(config: BiLMConfig) -> int:
     return sum(math.prod(shape) for shape in shapes(config).values())
@@ -34,6 +36,8 @@ def describe(source: Source, config: BiLMConfig) -> dict[str, str]:
         "Clipping": f"cells {_clip(config.cell_clip)}, projection {_clip(config.projection_clip)}",
         "Skip connections": "yes" if config.skip_connections else "no",
         "Output layer": "kept" if source.read_output else "none",
+        "Token vectors": "of a vocabulary" if source.read_token_cache else "none",
+        **({} if source.complete else {"Not checked": UNSEEN}),
     }
 
 

@@ -29,8 +29,9 @@ class Embedder:
     precision (Precision): Of the products with weights of the LSTMs and the highway layers; all else
         is float32. Not where autograd records, which is in full precision.
     kept_words (int): Distinct words whose token vectors are kept from call to call. Bounds memory.
-    token_cache (TokenCache | None): Words that the char CNN need not read; it stands for the weights
-        that it was computed with, so it is of no use while the biLM is trained.
+    token_cache (TokenCache | None): Words that the char CNN need not read; None: those that were read
+        with the biLM, if any. It is of the weights that it was computed with: when they change, it is
+        dropped.
     """
 
     def __init__(
@@ -115,7 +116,11 @@ class Embedder:
 
     def weights_changed(self) -> None:
         """Tell of changes that PyTorch does not count, such as those through an array's memory."""
-        self._engine, self._stamp = None, []
+        self._drop_engine([])
+
+    def _drop_engine(self, stamp: list[tuple[int, int]]) -> None:
+        self._engine, self._stamp = None, stamp
+        self.token_cache = self.bilm.token_cache = None
 
     def _reader(self) -> Engine | PlainReader:
         limit_threads_of_worker()
@@ -125,10 +130,11 @@ class Embedder:
         stamp = [(weight.data_ptr(), weight._version) for weight in weights]
         if self._stamp not in (None, stamp):
             # They are being trained, and will change again before packing them has paid.
-            self._engine, self._stamp = None, stamp
+            self._drop_engine(stamp)
             return self._plain
         if self._engine is None:
-            self._engine = Engine(self.bilm, self.precision, self.kept_words, self.token_cache)
+            cache = self.token_cache or self.bilm.token_cache
+            self._engine = Engine(self.bilm, self.precision, self.kept_words, cache)
         self._stamp = stamp
         return self._engine
 

@@ -30,8 +30,8 @@ BEGIN, END = 0, 1
 
 
 class Engine:
-    """A biLM's present weights, packed. A later change of them does not reach it. Threads of a server may
-    share it: they read in turn, since each reading takes all cores.
+    """A biLM's present weights, packed once enough words have come. When they change, it is of no use.
+    Threads of a server may share it: they read in turn, since each reading takes all cores.
 
     kept_words (int): Words whose token vectors are kept for later calls.
     """

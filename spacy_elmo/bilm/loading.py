@@ -1,5 +1,6 @@
 """A packaged model's name or a path -> BiLM, whatever the layout."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -7,12 +8,13 @@ from torch import Tensor
 from . import cache
 from .config import BiLMConfig
 from .errors import BiLMError
-from .formats import archive, hdf5, many_langs, native, tf_checkpoint
+from .formats import archive, hdf5, many_langs, native, tf_checkpoint, token_embeddings
 from .formats.source import Source
 from .formats.tensor_bundle import INDEX
 from .model import BiLM
 from .refusal import EXPECTED, explain
 from .skeleton import without_weights
+from .token_cache import check_token_cache
 
 PACKAGED = Path(__file__).parent.parent / "models"
 # Each tells by what is in the files whether a path is of its layout.
@@ -22,12 +24,19 @@ LAYOUTS = (native.find, many_langs.find, hdf5.find)
 def load_bilm(name_or_path: str | Path, *, options: str | Path | None = None) -> BiLM:
     """Load a biLM, on the CPU, in evaluation mode.
 
-    name_or_path: The name of a packaged or downloaded model, a directory, an archive, or a file of
-        weights. The layout is told by what the files hold.
+    name_or_path: The name of a packaged or downloaded model, a directory, an archive, a file of
+        weights, or "options.json,weights.hdf5", two files. The layout is told by what the files hold.
+        Token vectors of a vocabulary in the biLM's directory become its token_cache.
     options: The options.json of HDF5 weights, where it is not beside them.
     Raises BiLMError, in one sentence, for what is not a biLM or is damaged.
     """
-    return build(*find(name_or_path, options=options).read())
+    source = find(name_or_path, options=options)
+    bilm = build(*source.read())
+    if source.read_token_cache is not None:
+        cache = source.read_token_cache(bilm.config)
+        check_token_cache(cache, bilm, str(source.files[0].parent))
+        bilm.token_cache = cache
+    return bilm
 
 
 def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
@@ -40,6 +49,8 @@ def build(config: BiLMConfig, tensors: dict[str, Tensor]) -> BiLM:
 
 def find(name_or_path: str | Path, *, options: str | Path | None = None) -> Source:
     """Tell the layout of a biLM from its files. Raises BiLMError where it is none that is known."""
+    if options is None and (pair := _pair(str(name_or_path))):
+        options, name_or_path = pair
     path = _resolve(name_or_path)
     if options is not None:
         if source := hdf5.find(path, Path(options)):
@@ -55,10 +66,34 @@ def _find(path: Path) -> Source:
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
     # bilm-tf dumps weights beside the checkpoint that they come from: the dump is what was published.
     if source := found[0] if found else tf_checkpoint.find(path):
+        if path.is_dir() and (read := token_embeddings.find(path)):
+            return replace(source, read_token_cache=read)
         return source
     if archive.is_archive(path):
         return archive.find(path, _find)
     raise BiLMError(explain(path))
+
+
+def _pair(name: str) -> tuple[Path, Path] | None:
+    """Options and weights, in whichever order their paths stand, parted by a comma; None: it is one name.
+
+    Raises BiLMError where only one of them is there.
+    """
+    if "," not in name or Path(name).exists():
+        return None
+    missing = ""
+    for comma in (i for i, character in enumerate(name) if character == ","):
+        one, other = Path(name[:comma].strip()), Path(name[comma + 1 :].strip())
+        if one.is_file() and other.is_file():
+            return (other, one) if hdf5.is_weights(one) else (one, other)
+        if one.is_file() or other.is_file():
+            missing = str(other if one.is_file() else one)
+    if not missing:
+        return None
+    raise BiLMError(
+        f"No file '{missing}' of the two of '{name}', expected the paths of an options.json and of its "
+        "HDF5 weights, parted by a comma: correct the path."
+    )
 
 
 def _resolve(name_or_path: str | Path) -> Path:

@@ -1,6 +1,6 @@
 """Token vectors -> layers: the bidirectional language model."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,9 @@ from .char_cnn import make_token_encoder
 from .config import BiLMConfig
 from .lstm import LSTMStack, LSTMState
 from .spelling import make_spelling
+
+if TYPE_CHECKING:
+    from .token_cache import TokenCache
 
 
 class BiLMState(NamedTuple):
@@ -36,6 +39,7 @@ class BiLM(nn.Module):
         super().__init__()
         self.config = config
         self.spelling = make_spelling(config)
+        self._token_cache: tuple[TokenCache | None, list[int]] = (None, [])
         self.token_encoder = make_token_encoder(config)
         self.forward_lm = LSTMStack(config)
         self.backward_lm = LSTMStack(config)
@@ -43,6 +47,20 @@ class BiLM(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.token_encoder.embedding.weight.device
+
+    @property
+    def token_cache(self) -> "TokenCache | None":
+        """Words whose token vectors are known; None once the weights that they are of have changed."""
+        cache, weights = self._token_cache
+        return cache if weights == self._versions() else None
+
+    @token_cache.setter
+    def token_cache(self, cache: "TokenCache | None") -> None:
+        self._token_cache = (cache, self._versions())
+
+    def _versions(self) -> list[int]:
+        """How often each weight of the token encoder was changed, as far as PyTorch knows."""
+        return [weight._version for weight in self.token_encoder.parameters()]
 
     @property
     def n_layers(self) -> int:

@@ -28,12 +28,9 @@ class PackedLSTM:
 
     def __init__(self, lstm: ProjectedLSTM, precision: Precision) -> None:
         self.cell_clip, self.projection_clip = lstm.cell_clip, lstm.projection_clip
-        doubled = torch.ones_like(lstm.bias)
-        doubled[-(len(lstm.bias) // 4) :] = 2.0
-        weights = (lstm.input_weight, lstm.recurrent_weight)
-        enter, recur = (weight * doubled[:, None] for weight in weights)
-        self.enter = pack(enter, lstm.biased() * doubled, precision)
-        self._recur = pack(recur, None, precision)
+        new = len(lstm.bias) // 4
+        self.enter = pack(lstm.input_weight, lstm.biased(), precision, doubled=new)
+        self._recur = pack(lstm.recurrent_weight, None, precision, doubled=new)
         self._project = None if lstm.projection is None else pack(lstm.projection, None, precision)
 
     def read(

@@ -1,4 +1,8 @@
-"""Products of rows with a weight that does not change: packed once, read many times."""
+"""Products of rows with a weight that does not change: packed once, read many times.
+
+Packing costs about as much as some hundred rows, and another copy of the weight, so that in float32 it
+waits until as many have come.
+"""
 
 import functools
 import time
@@ -10,6 +14,9 @@ from torch.nn import functional
 
 from .precision import Precision
 
+# Rows that are read before a weight is packed: then packing has paid within about as many more.
+ROWS_BEFORE_PACKING = 256
+
 
 class Product(Protocol):
     def __call__(self, rows: Tensor, add: Tensor | None = None) -> Tensor:
@@ -17,12 +24,16 @@ class Product(Protocol):
         ...
 
 
-def pack(weight: Tensor, bias: Tensor | None, precision: Precision) -> Product:
+def pack(weight: Tensor, bias: Tensor | None, precision: Precision, *, doubled: int = 0) -> Product:
     """The fastest product of this precision on the weight's device; weight (out, in), bias (out,).
 
+    doubled (int): How many of the last outputs are wanted twice as large.
     Raises ValueError where PyTorch cannot.
     """
     on_cpu = weight.device.type == "cpu"
+    if precision == "float32" and on_cpu and weight.dtype == torch.float32 and has_onednn():
+        return LateProduct(weight, bias, doubled)
+    weight, bias = _double_last(weight, bias, doubled)
     if precision == "int8":
         if not (on_cpu and has_int8()):
             raise ValueError(
@@ -33,8 +44,16 @@ def pack(weight: Tensor, bias: Tensor | None, precision: Precision) -> Product:
     if precision == "bfloat16":
         fast = on_cpu and has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
         return (OneDnnProduct if fast else TorchProduct)(weight, bias, torch.bfloat16)
-    fast = on_cpu and weight.dtype == torch.float32 and has_onednn() and onednn_is_faster()
-    return (OneDnnProduct if fast else TorchProduct)(weight, bias, weight.dtype)
+    return TorchProduct(weight, bias, weight.dtype)
+
+
+def _double_last(weight: Tensor, bias: Tensor | None, doubled: int) -> tuple[Tensor, Tensor | None]:
+    """Exact, for a number of two in binary."""
+    if not doubled:
+        return weight, bias
+    factor = torch.ones_like(weight[:, 0])
+    factor[-doubled:] = 2.0
+    return weight * factor[:, None], None if bias is None else bias * factor
 
 
 class TorchProduct:
@@ -66,6 +85,31 @@ class OneDnnProduct:
         if add is not None and self._dtype == rows.dtype:
             return linear.binary(low, add, self._weight, self._bias, "add")
         product = linear(low, self._weight, self._bias, "none", [], "").to(rows.dtype)
+        return product if add is None else product.add_(add)
+
+
+class LateProduct:
+    """In float32 on a CPU. First with the weight as it is, without a copy; after some rows by oneDNN, if
+    that is faster.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, doubled: int) -> None:
+        self._weight, self._bias, self._doubled = weight, bias, doubled
+        self._plain = TorchProduct(weight, bias, weight.dtype)
+        self._packed: OneDnnProduct | None = None
+        self._rows = 0
+
+    def __call__(self, rows: Tensor, add: Tensor | None = None) -> Tensor:
+        if self._rows <= ROWS_BEFORE_PACKING:
+            self._rows += len(rows)
+            if self._rows > ROWS_BEFORE_PACKING and onednn_is_faster():
+                weight, bias = _double_last(self._weight, self._bias, self._doubled)
+                self._packed = OneDnnProduct(weight, bias, weight.dtype)
+        if self._packed is not None:
+            return self._packed(rows, add)
+        product = self._plain(rows)
+        if self._doubled:
+            product[:, -self._doubled :].mul_(2.0)
         return product if add is None else product.add_(add)
 
 

@@ -117,7 +117,7 @@ def _datasets(file: Path) -> str | None:
             return None
         if len(opened) == 1:
             return (
-                "holds the token vectors of a vocabulary, not a biLM: read_token_cache reads them, "
-                "beside the biLM that they were computed with"
+                "holds the token vectors of a vocabulary, not a biLM: put it and the vocabulary into the "
+                "directory of the biLM that they were computed with, and name that"
             )
     return "is a biLM that reads whole words, not their characters, which is not supported"

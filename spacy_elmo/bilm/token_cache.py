@@ -5,7 +5,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .errors import BiLMError
 from .model import BiLM
+
+# Words that are computed to see whether a cache is of a biLM, and by how much they may differ, relative
+# to the largest number: weights may have been rounded to half precision since.
+TRIED, TOLERANCE = 3, 0.02
 
 
 class TokenCache:
@@ -23,6 +28,11 @@ class TokenCache:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def words(self) -> list[str]:
+        """Each once."""
+        return list(self._rows)
 
     def __contains__(self, word: str) -> bool:
         return word in self._rows
@@ -44,3 +54,22 @@ def compute_token_cache(bilm: BiLM, words: Sequence[str], *, block: int = 512) -
     ]
     empty = torch.zeros(0, bilm.config.projection_dim)
     return TokenCache(words, torch.cat(vectors) if vectors else empty)
+
+
+@torch.no_grad()
+def check_token_cache(cache: TokenCache, bilm: BiLM, source: str) -> None:
+    """Raises BiLMError unless the vectors of some words are those that the biLM computes.
+
+    source: Where both come from.
+    """
+    words = cache.words[:: max(1, len(cache) // TRIED)][:TRIED]
+    if not words:
+        return
+    computed = compute_token_cache(bilm, words).vectors
+    off = (cache.lookup(words, computed.device) - computed).abs().amax(1)
+    if off.max() > TOLERANCE * computed.abs().max():
+        raise BiLMError(
+            f"{source}: the token vector of {words[int(off.argmax())]!r} differs by {off.max():.2g} from "
+            "the one that the biLM computes, expected the same: it was computed with other weights, "
+            "compute the vectors anew or take them out."
+        )

@@ -10,15 +10,19 @@ from . import elmo_cli
 
 @elmo_cli.command("info")
 def info_cli(
-    model: str = Arg(..., help="A biLM's name, or the path of one (directory, archive or weights)"),
+    model: str = Arg(
+        ...,
+        help="A biLM's name, or the path of one: directory, archive, weights, or "
+        "options.json,weights.hdf5",
+    ),
     options: Path | None = Opt(
         None, "--options", help="The options.json of HDF5 weights, where it is not beside them"
     ),
 ) -> None:
     """Tell what a biLM is: its layout, sizes, parameters and characters; or why it cannot be read.
 
-    Only headers are read: every tensor's name and shape is checked, none is loaded. (An archive is
-    unpacked for it, and a .pkl of the older kind is read whole.)
+    Only headers are read: every tensor's name and shape is checked, none is loaded. (In an archive those
+    of HDF5 and .pkl files are not, only their size; outside, a .pkl of the older kind is read whole.)
     """
     from ..bilm.description import describe
     from ..bilm.errors import BiLMError
@@ -29,5 +33,5 @@ def info_cli(
         rows = describe(source, source.inspect())
     except BiLMError as error:
         msg.fail(f"'{model}' is refused", str(error), exits=1)
-    msg.good(f"'{model}' is a biLM that loads")
+    msg.good(f"'{model}' is a biLM" + (" that loads" if source.complete else ""))
     msg.table(rows)

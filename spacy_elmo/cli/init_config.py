@@ -32,9 +32,7 @@ def init_config_cli(
         "-p",
         help="Comma-separated names of the trainable components (without 'elmo')",
     ),
-    model: str = Opt(
-        "en_elmo_sm", "--model", "-m", help="A packaged biLM's name, or the path of one"
-    ),
+    model: str = Opt("en_elmo_sm", "--model", "-m", help="A biLM's name, or the path of one"),
     placement: Placement = Opt(
         Placement.input,
         "--placement",

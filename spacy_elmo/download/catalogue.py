@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from ..bilm.errors import BiLMError
 
 NOT_STATED = "not stated"
+# Said in allenai/allennlp issue 1462, of the models that AllenNLP trained.
+UNRESTRICTED = "no restrictions"
+# HIT-SCIR/ELMoForManyLangs issue 64.
+MIT = "MIT"
+# Kutuzov et al. 2021, "Large-Scale Contextualised Language Modelling for Norwegian".
+CC_BY = "CC BY 4.0"
 ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"
 NLPL = "http://vectors.nlpl.eu/repository"
 
@@ -53,23 +59,37 @@ def get(name: str) -> Published:
 
 
 def _allennlp(
-    name: str, language: str, path: str, options: str, megabytes: int, origin: str
+    name: str,
+    language: str,
+    path: str,
+    options: str,
+    megabytes: int,
+    origin: str,
+    licence: str = NOT_STATED,
 ) -> Published:
     files = (File(f"{ALLENNLP}/{options}"), File(f"{ALLENNLP}/{path}"))
-    return Published(name, language, files, megabytes, f"AllenNLP: {origin}")
+    return Published(name, language, files, megabytes, f"AllenNLP: {origin}", licence)
 
 
 def _sizes(name: str, sizes: str, megabytes: int, origin: str) -> Published:
     """One that AllenNLP trained: its files are named after its sizes."""
     path = f"{sizes}/elmo_{sizes}"
     return _allennlp(
-        name, "English", f"{path}_weights.hdf5", f"{path}_options.json", megabytes, origin
+        name,
+        "English",
+        f"{path}_weights.hdf5",
+        f"{path}_options.json",
+        megabytes,
+        origin,
+        UNRESTRICTED,
     )
 
 
-def _nlpl(number: int, language: str, origin: str, *, shelf: int = 20) -> Published:
+def _nlpl(
+    number: int, language: str, origin: str, licence: str = NOT_STATED, *, shelf: int = 20
+) -> Published:
     file = File(f"{NLPL}/{shelf}/{number}.zip")
-    return Published(f"nlpl-{number}", language, (file,), None, f"NLPL: {origin}")
+    return Published(f"nlpl-{number}", language, (file,), None, f"NLPL: {origin}", licence)
 
 
 def _many_langs(number: int, code: str, language: str) -> Published:
@@ -79,6 +99,7 @@ def _many_langs(number: int, code: str, language: str) -> Published:
         (File(f"{NLPL}/11/{number}.zip"),),
         None,
         "ELMoForManyLangs: 20 million words of Wikipedia and Common Crawl (CoNLL 2018)",
+        MIT,
     )
 
 
@@ -117,10 +138,10 @@ _PUBLISHED = [
     _nlpl(202, "Swedish", NOT_STATED),
     _nlpl(203, "Latin", NOT_STATED),
     _nlpl(209, "English", NOT_STATED),
-    _nlpl(210, "Norwegian", "Wikipedia of September 2020, lemmas"),
-    _nlpl(211, "Norwegian", "Wikipedia of September 2020, tokens"),
-    _nlpl(217, "Norwegian", "NorELMo30: Wikipedia and Norsk Aviskorpus"),
-    _nlpl(218, "Norwegian", "NorELMo100: Wikipedia and Norsk Aviskorpus"),
+    _nlpl(210, "Norwegian", "Wikipedia of September 2020, lemmas", CC_BY),
+    _nlpl(211, "Norwegian", "Wikipedia of September 2020, tokens", CC_BY),
+    _nlpl(217, "Norwegian", "NorELMo30: Wikipedia and Norsk Aviskorpus", CC_BY),
+    _nlpl(218, "Norwegian", "NorELMo100: Wikipedia and Norsk Aviskorpus", CC_BY),
 ]
 # From 136 on, in the order in which their publisher numbered them.
 _LANGUAGES = (

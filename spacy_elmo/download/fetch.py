@@ -12,7 +12,7 @@ from ..bilm.formats import archive
 from ..bilm.formats.files import read_json, write_atomically
 from ..bilm.loading import find
 from .catalogue import File, Published
-from .transfer import Progress, transfer
+from .transfer import Progress, transfer, without_space
 
 PINS = "checksums.json"
 ORIGIN = "origin.json"
@@ -43,6 +43,11 @@ def fetch(published: Published, progress: Progress, *, from_file: Path | None = 
     (root / INCOMING).mkdir(exist_ok=True)
     with filelock.FileLock(root / INCOMING / f"{published.name}.lock"):
         place = root / published.name
+        if place.is_dir() and from_file is not None:
+            raise BiLMError(
+                f"'{published.name}' is there already, expected no {place}: remove it, so that "
+                f"{from_file} can take its place, or use what is there."
+            )
         if place.is_dir():
             return Fetched(place, _read_checksums(place / ORIGIN), False)
         incoming = root / INCOMING / published.name
@@ -50,7 +55,17 @@ def fetch(published: Published, progress: Progress, *, from_file: Path | None = 
             sums, pinned = _from_network(published, incoming, progress)
         else:
             sums, pinned = _from_file(published, incoming, from_file)
-        _settle(published, incoming, place, sums)
+        try:
+            _settle(published, incoming, place, sums)
+        except BiLMError:
+            # Else it would be taken for what is wanted when the command is run again.
+            shutil.rmtree(incoming)
+            raise
+        except OSError as error:
+            raise without_space(error, root) from None
+        for file in published.files:
+            if file.name in sums:
+                _pin(file, sums[file.name])
         shutil.rmtree(incoming)
         return Fetched(place, sums, pinned)
 
@@ -64,8 +79,6 @@ def _from_network(
         known = file.sha256 or pins.get(file.url)
         sums[file.name] = transfer(file.url, incoming / file.name, known, progress)
         pinned |= known is None
-    for file in published.files:
-        _pin(file, sums[file.name])
     return sums, pinned
 
 
@@ -87,8 +100,6 @@ def _from_file(published: Published, incoming: Path, given: Path) -> tuple[dict[
                 f"{path} has the checksum {sums[path.name]}, expected {known}: it is not the file that "
                 f"was published as '{published.name}', or it is damaged."
             )
-        if file is not None:
-            _pin(file, sums[path.name])
         shutil.copyfile(path, incoming / path.name)
     return sums, False
 

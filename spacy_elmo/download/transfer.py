@@ -76,9 +76,7 @@ def transfer(url: str, target: Path, sha256: str | None, progress: Progress) -> 
             "changed or damaged on its way, and is not kept."
         ) from None
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise BiLMError(_no_space(target.parent)) from None
+        raise without_space(error, target.parent) from None
 
 
 def _resume(url: str, part: Path, progress: Progress) -> None:
@@ -120,6 +118,12 @@ def _remember(part: Path, headers: Any) -> None:
 
 def _tag(part: Path) -> Path:
     return part.with_name(f"{part.name}.tag")
+
+
+def without_space(error: OSError, place: Path) -> Exception:
+    """What to raise for an error of a place: a sentence, where it has no space."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return BiLMError(_no_space(place)) if full else error
 
 
 def _no_space(place: Path, needed: int | None = None) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..bilm.embedder import Embedder
     from ..bilm.model import BiLM
     from ..bilm.precision import Precision
+    from ..bilm.token_cache import TokenCache
     from .feature_cache import FeatureCache
 
 
@@ -39,13 +40,19 @@ class BiLMShim(PyTorchShim):
             self._adopt(load_bilm(self.name))
         return self._model
 
-    def set_weights(self, config: "BiLMConfig", tensors: dict[str, Any]) -> None:
+    def set_weights(
+        self, config: "BiLMConfig", tensors: dict[str, Any], cache: "TokenCache | None" = None
+    ) -> None:
         from ..bilm.loading import build
 
-        self._adopt(build(config, tensors))
+        bilm = build(config, tensors)
+        bilm.token_cache = cache
+        self._adopt(bilm)
 
     def _adopt(self, bilm: "BiLM") -> None:
         self._model = bilm.to(get_torch_default_device()).requires_grad_(self.trainable)
+        if self.trainable:
+            bilm.token_cache = None
         self._embedder = self._digest = None
 
     def embedder(self, batch_words: int, precision: "Precision") -> "Embedder":
@@ -80,13 +87,21 @@ class BiLMShim(PyTorchShim):
         from ..bilm.formats import native
 
         config, weights = native.to_bytes(self.bilm)
-        return srsly.msgpack_dumps({"config": config, "weights": weights})
+        cache = self.bilm.token_cache
+        stored = {"token_cache": native.token_cache_to_bytes(cache)} if cache is not None else {}
+        return srsly.msgpack_dumps({"config": config, "weights": weights, **stored})
 
     def from_bytes(self, bytes_data: bytes) -> "BiLMShim":
         from ..bilm.formats import native
 
         stored = srsly.msgpack_loads(bytes_data)
-        self.set_weights(*native.from_bytes(stored["config"], stored["weights"]))
+        config, tensors = native.from_bytes(stored["config"], stored["weights"])
+        cache = stored.get("token_cache")
+        self.set_weights(
+            config,
+            tensors,
+            cache and native.token_cache_from_bytes(cache, config, "the serialised biLM"),
+        )
         return self
 
     def to_disk(self, path: str | Path) -> None:
@@ -94,11 +109,18 @@ class BiLMShim(PyTorchShim):
         from ..bilm.formats import native
 
         native.write(self.bilm.config, self.bilm.state_dict(), Path(path))
+        if self.bilm.token_cache is not None:
+            native.write_token_cache(self.bilm.token_cache, Path(path))
+        else:
+            (Path(path) / native.TOKEN_CACHE).unlink(missing_ok=True)
 
     def from_disk(self, path: str | Path) -> "BiLMShim":
         from ..bilm.formats import native
 
-        self.set_weights(*native.read(Path(path)))
+        config, tensors = native.read(Path(path))
+        cache = Path(path) / native.TOKEN_CACHE
+        read = native.read_token_cache(cache, config) if cache.is_file() else None
+        self.set_weights(config, tensors, read)
         return self
 
     def __getstate__(self) -> dict[str, Any]:

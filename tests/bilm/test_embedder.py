@@ -13,7 +13,6 @@ from spacy_elmo.bilm import packed_lstm, packed_tokens
 from spacy_elmo.bilm.embedder import Embedder
 from spacy_elmo.bilm.engine import Engine
 from spacy_elmo.bilm.model import BiLM
-from spacy_elmo.bilm.packed_tokens import PackedTokenEncoder
 
 # Many scripts, emoji, lone surrogates, no characters at all, more bytes than are read.
 WORDS = st.text(st.characters(), max_size=5) | st.sampled_from(
@@ -261,20 +260,6 @@ def test_a_batch_keeps_to_its_budget_of_words(bilm, monkeypatch, carry):
     assert all(words <= 64 or n_sentences == 1 for words, n_sentences in sizes)
     # The budget is used, not just kept to.
     assert max(n_sentences for _, n_sentences in sizes) > 2
-
-
-@pytest.fixture
-def encoded(monkeypatch) -> list[int]:
-    """How many words the char CNN is given, a number for each time."""
-    counts: list[int] = []
-    encode = PackedTokenEncoder.__call__
-
-    def spy(self, char_ids):
-        counts.append(len(char_ids))
-        return encode(self, char_ids)
-
-    monkeypatch.setattr(PackedTokenEncoder, "__call__", spy)
-    return counts
 
 
 def test_distinct_words_are_encoded_once(bilm, encoded):

@@ -11,6 +11,7 @@ import torch
 from conftest import SMALL, random_bilm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from largest_tensor import LargestTensor
 
 from spacy_elmo import Embedder, load_bilm
 from spacy_elmo.bilm.engine import Engine
@@ -131,6 +132,16 @@ def test_an_unknown_precision_is_refused(packaged):
         Embedder(packaged, precision="float8")
 
 
+def test_the_first_vectors_need_no_copy_of_a_weight():
+    """Else a biLM would be in memory twice before it has read a sentence."""
+    bilm = random_bilm(replace(SMALL, projection_dim=100, cell_dim=200))
+    smallest = bilm.forward_lm.layers[0].projection.numel()
+    embedder = Embedder(bilm)
+    with LargestTensor() as largest:
+        embedder([["a", "few", "words"]])
+    assert 0 < largest.elements < smallest
+
+
 def test_threads_may_share_an_embedder(packaged):
     words = [f"{a}{b}" for a in "abcdefghijklmnopqrstuvwxyz" for b in range(100)]
     random.Random(0).shuffle(words)
@@ -142,7 +153,7 @@ def test_threads_may_share_an_embedder(packaged):
             found = pool.map(Embedder(packaged, kept_words=kept_words), texts)
             for ours, theirs in zip(found, expected, strict=True):
                 for a, b in zip(ours, theirs, strict=True):
-                    np.testing.assert_allclose(a, b, rtol=0, atol=2e-6)
+                    np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
 
 
 # Side by side

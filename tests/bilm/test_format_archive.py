@@ -9,11 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+from broken_inputs import make_whole
 from conftest import SMALL
-from references import assert_vectors, unpack_bilm_tf
+from references import HERE, assert_vectors, unpack_bilm_tf
 
+from spacy_elmo.bilm.conversion import convert
 from spacy_elmo.bilm.errors import BiLMError
-from spacy_elmo.bilm.formats import archive
+from spacy_elmo.bilm.formats import archive, mapping
 from spacy_elmo.bilm.loading import find, load_bilm
 
 
@@ -54,6 +57,93 @@ def test_an_nlpl_archive_gives_bilm_tfs_vectors(
     assert_vectors(load_bilm(path), layers, atol=1e-5)
     gc.collect()
     assert not list(temporary.glob("spacy-elmo-*"))
+
+
+@pytest.fixture(params=[1, 700, 5000])
+def beginning(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How much of a file a sketch of an archive has: nothing, its marks, its headers."""
+    monkeypatch.setattr(archive, "BEGINNING", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("layout", ["hdf5", "native", "checkpoint", "many_langs"])
+def test_every_layout_is_told_and_read_however_little_is_seen_of_it(
+    tmp_path: Path, temporary: Path, beginning: int, layout: str
+) -> None:
+    make_whole(tmp_path / "whole")
+    place = tmp_path / "whole" / layout
+    source = find(pack(place, tmp_path / "217.zip"))
+    assert source.layout == f"{find(place).layout}, in a zip archive"
+    assert source.inspect() == find(place).inspect()
+    config, tensors = source.read()
+    expected = find(place).read()
+    assert config == expected[0] and tensors.keys() == expected[1].keys()
+    assert all(torch.equal(tensors[key], expected[1][key]) for key in tensors)
+
+
+@pytest.mark.parametrize(
+    ("layout", "complete"),
+    [("hdf5", False), ("native", True), ("checkpoint", True), ("many_langs", False)],
+)
+def test_without_reading_only_headers_are_unpacked(
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    layout: str,
+    complete: bool,
+) -> None:
+    monkeypatch.setattr(archive, "BEGINNING", 5000)
+    make_whole(tmp_path / "whole")
+    place = tmp_path / "whole" / layout
+    path = pack(place, tmp_path / "217.zip")
+    read: list[int] = []
+    plain = zipfile.ZipExtFile.read
+
+    def spy(self: zipfile.ZipExtFile, n: int = -1) -> bytes:
+        found = plain(self, n)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", spy)
+    source = find(path)
+    source.inspect()
+    assert source.complete == complete
+    weights = max(file.stat().st_size for file in place.iterdir())
+    texts = sum(f.stat().st_size for f in place.iterdir() if f.suffix in archive.TEXTS)
+    assert weights > 9000 and sum(read) <= 3 * 5000 + texts
+
+
+def test_a_checkpoints_output_layer_comes_with_it(
+    tmp_path: Path, temporary: Path, beginning: int
+) -> None:
+    place = HERE / "bilm_tf_checkpoint"
+    source = find(pack(place, tmp_path / "checkpoint.zip"))
+    convert(source, tmp_path / "new", "native")
+    ours, theirs = find(tmp_path / "new"), find(place)
+    assert ours.read_output is not None and theirs.read_output is not None
+    for key, tensor in theirs.read_output().items():
+        assert torch.equal(ours.read_output()[key], tensor)
+    assert ours.vocabulary is not None
+    assert ours.vocabulary.read_text() == (place / "vocab.txt").read_text()
+    del source
+    gc.collect()
+    assert not list(temporary.glob("spacy-elmo-*"))
+
+
+@pytest.mark.parametrize("dim", [900, 6])
+def test_sizes_tell_that_options_are_of_another_model(
+    nlpl: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, dim: int
+) -> None:
+    options = json.loads((nlpl / "options.json").read_text())
+    monkeypatch.setattr(mapping, "ELSE_AT_MOST", 1000)
+    options["lstm"]["dim"] = dim
+    options["char_cnn"]["filters"] = [[1, dim]]
+    (nlpl / "options.json").write_text(json.dumps(options))
+    path = pack(nlpl, tmp_path / "217.zip")
+    with pytest.raises(BiLMError) as error:
+        find(path).inspect()
+    assert f"{path}/model.hdf5" in str(error.value) and "expected" in str(error.value)
+    assert "they belong to different models" in str(error.value)
 
 
 def test_our_own_layout_in_an_archive(bilm_dir: Path, tmp_path: Path) -> None:

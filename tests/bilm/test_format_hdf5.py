@@ -82,6 +82,37 @@ def test_two_explicit_paths(tmp_path: Path) -> None:
         load_bilm(options, options=options)
 
 
+@pytest.mark.parametrize("form", ["{o},{w}", "{w},{o}", "{o}, {w}", " {w} , {o} "])
+@pytest.mark.parametrize("names", [("sizes.json", "model.bin"), ("a,b.json", "c,d.hdf5")])
+def test_two_paths_as_one_name(tmp_path: Path, form: str, names: tuple[str, str]) -> None:
+    layers = unpack_bilm_tf("published", tmp_path / "a,z")
+    (tmp_path / "b").mkdir()
+    options = (tmp_path / "a,z" / "options.json").rename(tmp_path / "b" / names[0])
+    weights = (tmp_path / "a,z" / "model.hdf5").rename(tmp_path / "a,z" / names[1])
+    bilm = load_bilm(form.format(o=options, w=weights))
+    assert_vectors(bilm, layers, atol=1e-5)
+
+
+def test_a_comma_in_the_path_of_one_is_only_a_comma(tmp_path: Path) -> None:
+    unpack_bilm_tf("published", tmp_path / "a,b")
+    assert load_bilm(tmp_path / "a,b").config == load_bilm(tmp_path / "a,b" / "model.hdf5").config
+
+
+def test_two_paths_that_are_no_bilm_are_refused(tmp_path: Path) -> None:
+    unpack_bilm_tf("published", tmp_path)
+    options, weights = tmp_path / "options.json", tmp_path / "model.hdf5"
+    gone = tmp_path / "gone"
+    for name in (f"{options},{gone}", f"{gone},{weights}"):
+        with pytest.raises(BiLMError, match=rf"^No file '{gone}' of the two of '{name}', expected"):
+            load_bilm(name)
+    with pytest.raises(BiLMError, match=f"^No biLM '{gone},{gone}': expected the path of one"):
+        load_bilm(f"{gone},{gone}")
+    with pytest.raises(BiLMError, match=r"is not HDF5 weights, the one layout to which options"):
+        load_bilm(f"{options},{options}")
+    with pytest.raises(BiLMError, match=r"model\.hdf5 is not text|model\.hdf5 is not JSON"):
+        load_bilm(f"{weights},{weights}")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     unpack_bilm_tf("published", tmp_path)

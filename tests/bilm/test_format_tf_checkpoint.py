@@ -12,7 +12,7 @@ import torch
 from references import HERE, assert_vectors, unpack_bilm_tf
 
 from spacy_elmo.bilm.errors import BiLMError
-from spacy_elmo.bilm.formats import sstable, tf_checkpoint
+from spacy_elmo.bilm.formats import sstable, tensor_bundle, tf_checkpoint
 from spacy_elmo.bilm.formats.tensor_bundle import open_bundle
 from spacy_elmo.bilm.loading import find, load_bilm
 
@@ -134,7 +134,30 @@ def test_a_cut_file_of_data_is_named(place: Path) -> None:
         assert f"{place / DATA} ends before the tensor" in refusal(place)
 
 
-def test_weights_that_are_not_finite_are_refused(place: Path) -> None:
+@pytest.mark.parametrize("bit", [0, 7, 30])
+@pytest.mark.parametrize("name", ["lm/CNN_proj/W_proj", "lm/softmax/b", "lm/char_embed"])
+def test_a_flipped_bit_of_a_tensor_is_noticed(place: Path, name: str, bit: int) -> None:
+    entry = open_bundle(place / "model.ckpt-7").entries[name]
+    source = find(place)
+    for at in (0, entry.size // 8 * 4, entry.size - 4):
+        whole = (place / DATA).read_bytes()
+        damaged = bytearray(whole)
+        damaged[entry.offset + at + bit // 8] ^= 1 << bit % 8
+        (place / DATA).write_bytes(damaged)
+        with pytest.raises(BiLMError) as error:
+            source.read_output() if "softmax" in name else load_bilm(place)
+        message = str(error.value)
+        assert f"{place / DATA}: the tensor '{name}' has the checksum " in message
+        assert message.endswith("the checkpoint is damaged or incomplete, fetch it again.")
+        (place / DATA).write_bytes(whole)
+    load_bilm(place)
+
+
+def test_weights_that_are_not_finite_are_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they were saved so, with a checksum that is right."""
+    monkeypatch.setattr(tensor_bundle, "masked", lambda crc: Right())
     entry = open_bundle(place / "model.ckpt-7").entries["lm/CNN_proj/W_proj"]
     with (place / DATA).open("r+b") as file:
         file.seek(entry.offset + 8)
@@ -170,7 +193,8 @@ def test_bytes_that_are_no_table(data: bytes) -> None:
         sstable.read_table(data)
 
 
-def test_the_checksum_is_castagnolis() -> None:
-    """The value that RFC 3720 gives for 32 zero bytes, masked."""
-    crc = 0x8A9136AA
-    assert sstable.crc32c(bytes(32)) == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+class Right:
+    """Equal to all."""
+
+    def __ne__(self, other: object) -> bool:
+        return False

@@ -4,9 +4,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from largest_tensor import LargestTensor
 
 from spacy_elmo.bilm import products
-from spacy_elmo.bilm.products import Int8Product, OneDnnProduct, TorchProduct, pack
+from spacy_elmo.bilm.products import (
+    ROWS_BEFORE_PACKING,
+    Int8Product,
+    OneDnnProduct,
+    TorchProduct,
+    pack,
+)
 
 SIZES = st.integers(1, 70)
 needs_onednn = pytest.mark.skipif(not products.has_onednn(), reason="PyTorch has no oneDNN here")
@@ -62,12 +69,59 @@ def test_an_int8_row_does_not_depend_on_the_rows_beside_it():
     assert torch.equal(product(x)[:3], product(x[:3]))
 
 
+@needs_onednn
 @pytest.mark.parametrize("faster", [False, True])
-def test_float32_takes_the_faster_library(monkeypatch, faster):
-    monkeypatch.setattr(products, "has_onednn", lambda: True)
-    monkeypatch.setattr(products, "onednn_is_faster", lambda: faster)
-    product = pack(torch.randn(4, 4), None, "float32")
-    assert isinstance(product, OneDnnProduct if faster else TorchProduct)
+@pytest.mark.parametrize("doubled", [0, 1, 7])
+@settings(deadline=None, max_examples=10)
+@given(inputs=SIZES, rows=st.integers(0, 70), has_bias=st.booleans(), adds=st.booleans())
+def test_a_product_stays_the_product_when_it_is_packed(
+    faster, doubled, inputs, rows, has_bias, adds
+):
+    weight, bias, x, add = operands(9, inputs, rows)
+    held = weight.clone()
+    expected = x.double() @ weight.double().t() + (bias if has_bias else 0)
+    expected[:, 9 - doubled :] *= 2
+    expected += add if adds else 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "onednn_is_faster", lambda: faster)
+        product = pack(weight, bias if has_bias else None, "float32", doubled=doubled)
+        for _ in range(12):
+            found = product(x, add if adds else None)
+            torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-4)
+        assert (product._packed is not None) == (faster and 12 * rows > ROWS_BEFORE_PACKING)
+    assert torch.equal(weight, held)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [
+        ("float32", torch.float32),
+        ("float32", torch.float64),
+        ("bfloat16", torch.float32),
+        ("int8", torch.float32),
+    ],
+)
+def test_the_last_outputs_are_doubled_in_every_precision(precision, dtype):
+    if precision == "int8" and not products.has_int8():
+        pytest.skip("PyTorch has no int8 here")
+    weight, bias, x, _ = (operand.to(dtype) for operand in operands(9, 20, 10))
+    plain, doubled = (pack(weight, bias, precision, doubled=n)(x) for n in (0, 4))
+    bound = {"float32": 1e-5, "bfloat16": 0.2, "int8": 0.2}[precision]
+    torch.testing.assert_close(doubled[:, :5], plain[:, :5], rtol=0, atol=bound)
+    torch.testing.assert_close(doubled[:, 5:], 2 * plain[:, 5:], rtol=0, atol=2 * bound)
+
+
+@needs_onednn
+def test_a_weight_is_not_copied_for_a_few_rows():
+    """The first vectors come without a second copy of the biLM."""
+    weight, x = torch.randn(300, 200), torch.randn(1, 200)
+    with LargestTensor() as few:
+        product = pack(weight, torch.zeros(300), "float32", doubled=75)
+        product(x, torch.zeros(1, 300))
+    assert few.elements <= 300
+    with LargestTensor() as many:
+        product(x.expand(ROWS_BEFORE_PACKING, -1))
+    assert not products.onednn_is_faster() or many.elements >= weight.numel()
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

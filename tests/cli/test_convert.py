@@ -167,7 +167,17 @@ def test_info_tells_an_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "217.zip", "w") as file:
         for path in (tmp_path / "hdf5").iterdir():
             file.write(path, path.name)
-    assert "weights.hdf5, in a zip archive" in words(run("info", tmp_path / "217.zip"))
+    told = words(run("info", tmp_path / "217.zip"))
+    assert "weights.hdf5, in a zip archive" in told
+    assert "is a biLM that loads" not in told and "Not checked names and shapes" in told
+
+
+def test_info_tells_of_token_vectors(tmp_path: Path) -> None:
+    unpack_bilm_tf("published", tmp_path)
+    assert "Token vectors none" in words(run("info", tmp_path))
+    shutil.copy(HERE / "bilm_tf_tokens.hdf5", tmp_path)
+    shutil.copy(HERE / "bilm_tf_tokens.txt", tmp_path)
+    assert "Token vectors of a vocabulary" in words(run("info", tmp_path))
 
 
 def test_info_tells_why_a_path_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 import spacy_elmo.cli  # noqa: F401  (spaCy finds it by its entry point when run as a program)
 from spacy_elmo.bilm import cache
 from spacy_elmo.bilm.errors import BiLMError
+from spacy_elmo.bilm.formats import archive
 from spacy_elmo.bilm.loading import load_bilm
 from spacy_elmo.download import catalogue, fetch, transfer
 from spacy_elmo.download.catalogue import CATALOGUE, File, Published
@@ -97,7 +98,7 @@ def test_whole(small: Published, root: Path, tmp_path: Path) -> None:
     assert f'{root / "small"} is ready: name = "small"' in printed
     assert hashlib.sha256((root / "small" / "model.hdf5").read_bytes()).hexdigest() in printed
     assert "this one is expected from now on" in printed
-    assert "Licence: not stated" in printed
+    assert "Licence: no restrictions" in printed
     assert leftovers(root) == []
     assert_vectors(load_bilm("small"), layers, atol=1e-5)
     assert json.loads((root / "small" / "origin.json").read_text())["name"] == "small"
@@ -236,11 +237,46 @@ def test_no_space_in_the_middle_and_resumed(
     assert len(server.ranges) == 1 and leftovers(root) == []
 
 
-def test_what_is_no_bilm_is_not_kept(small: Published, server: Server, root: Path) -> None:
-    server.files["options.json"] = b"{}"
-    result = run("small")
-    assert result.exit_code == 1 and "lacks the field" in words(result)
-    assert cache.find("small") is None
+@pytest.mark.parametrize("name", ["options.json", "model.hdf5"])
+@pytest.mark.parametrize("content", [b"{}", b"<!doctype html><title>Sign in</title>"])
+def test_what_is_no_bilm_is_not_kept(
+    small: Published, server: Server, root: Path, name: str, content: bytes
+) -> None:
+    whole = server.files[name]
+    server.files[name] = content
+    assert run("small").exit_code == 1
+    assert cache.find("small") is None and leftovers(root) == []
+    # Nor is it remembered as what to expect.
+    server.files[name] = whole
+    assert run("small").exit_code == 0
+
+
+def test_an_archive_that_is_no_bilm_is_not_kept(zipped: Path, server: Server, root: Path) -> None:
+    whole = server.files["136.zip"]
+    with zipfile.ZipFile(zipped, "w") as file:
+        file.writestr("model.txt", "word 0.1 0.2")
+    server.files["136.zip"] = zipped.read_bytes()
+    result = run("many-langs-ar")
+    assert result.exit_code == 1 and "is not a biLM" in words(result)
+    assert cache.find("many-langs-ar") is None and leftovers(root) == []
+    server.files["136.zip"] = whole
+    assert run("many-langs-ar").exit_code == 0
+
+
+def test_no_space_to_unpack_and_resumed(
+    zipped: Path, server: Server, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "_write", full)
+        result = run("many-langs-ar")
+    assert result.exit_code == 1 and "has no space: make room or move" in words(result)
+    assert cache.find("many-langs-ar") is None
+    sent = server.sent["136.zip"]
+    assert run("many-langs-ar").exit_code == 0
+    assert server.sent["136.zip"] == sent and leftovers(root) == []
 
 
 def test_an_archive_that_would_harm_is_not_unpacked(
@@ -306,6 +342,8 @@ def test_from_a_file_without_a_network(
         "origin.json",
     ]
     assert place.is_dir() and path.exists()
+    result = run("small", "--from-file", path)
+    assert result.exit_code == 1 and "'small' is there already" in words(result)
 
 
 def test_from_a_file_that_is_another_one(
@@ -327,7 +365,14 @@ def test_list_shows_what_is_published_and_what_is_here(small: Published, root: P
         assert name in printed
     assert "not stated" in printed and str(root) in "".join(printed.split("\n"))
     (line,) = [line for line in printed.splitlines() if line.startswith("small ")]
-    assert line.rstrip().endswith("yes")
+    assert line.rstrip().endswith("yes") and "54 MB" in line and "no restrictions" in line
+    for name, licence in (
+        ("nlpl-217", "CC BY 4.0"),
+        ("many-langs-de", "MIT"),
+        ("pubmed", "not sta"),
+    ):
+        (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
+        assert licence in line
 
 
 def test_the_catalogue() -> None:

@@ -88,7 +88,7 @@ def test_many_langs_is_read_with_its_own_spelling(config: Config, tmp_path: Path
     with torch.no_grad():
         ours = model.token_vectors(words)[2:].numpy()
     theirs = Embedder(bilm)([[word] for word in words])
-    np.testing.assert_allclose(ours, np.stack([t[0, 0, :6] for t in theirs]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours, np.stack([t[0, 0, :6] for t in theirs]), rtol=0, atol=1e-5)
     for steps in (3, 6):
         trainer = start(config, place, tmp_path / "run", max_steps=steps)
         list(trainer.run())

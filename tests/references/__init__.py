@@ -6,8 +6,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from spacy_elmo.bilm import products
 from spacy_elmo.bilm.embedder import Embedder
 from spacy_elmo.bilm.model import BiLM
 
@@ -17,11 +19,17 @@ Layers = Sequence[NDArray[np.float32]]
 
 
 def assert_vectors(bilm: BiLM, expected: Layers, *, atol: float) -> None:
-    """The layers of the reference sentences, each (layers, words, width), are those expected."""
-    results = Embedder(bilm)(SENTENCES)
-    for ours, theirs, sentence in zip(results, expected, SENTENCES, strict=True):
-        assert ours.shape == theirs.shape and ours.shape[1] == len(sentence)
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
+    """The layers of the reference sentences, each (layers, words, width), are those expected: by
+    weights as they are, as for the first words, and by packed ones.
+    """
+    for rows in (products.ROWS_BEFORE_PACKING, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(products, "ROWS_BEFORE_PACKING", rows)
+            patch.setattr(products, "onednn_is_faster", lambda: True)
+            results = Embedder(bilm)(SENTENCES)
+        for ours, theirs, sentence in zip(results, expected, SENTENCES, strict=True):
+            assert ours.shape == theirs.shape and ours.shape[1] == len(sentence)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=atol)
 
 
 def bilm_tf_variants() -> list[str]:

@@ -18,7 +18,7 @@ from ..config import BiLMConfig
 from ..errors import BiLMError
 from .bilm_tf import MARK, datasets
 from .files import read_json, write_atomically
-from .mapping import Dataset, check_finite
+from .mapping import Dataset, check_finite, check_size
 from .source import Source
 
 LAYOUT = "options.json + weights.hdf5"
@@ -58,7 +58,11 @@ def find(path: Path, options: Path | None = None) -> Source | None:
         raise BiLMError(f"{path} holds several biLMs ({names}): name one of these files.")
     found, beside = weights[0], options or find_options(weights[0])
     return Source(
-        LAYOUT, (beside, found), lambda: inspect(beside, found), lambda: read(beside, found)
+        LAYOUT,
+        (beside, found),
+        lambda: inspect(beside, found),
+        lambda: read(beside, found),
+        outline=lambda: outline(beside, found),
     )
 
 
@@ -75,6 +79,13 @@ def find_options(weights: Path) -> Path:
         f"{directory} has no options for {weights.name} (found {names}): "
         "expected one options.json, published with the weights, beside them."
     )
+
+
+def outline(options_path: Path, weights_path: Path) -> BiLMConfig:
+    """Check the options, and that the weights are about as large as they say. Raises BiLMError."""
+    config = BiLMConfig.from_options(read_json(options_path), str(options_path))
+    check_size(weights_path, list(datasets(config)), str(options_path))
+    return config
 
 
 def inspect(options_path: Path, weights_path: Path) -> BiLMConfig:

@@ -16,7 +16,7 @@ from ..errors import BiLMError
 from .files import read_json, refuse_stand_in
 from .many_langs_config import CHARACTERS, CONFIG, REMEDY, WORDS, is_config, read_config
 from .many_langs_map import encoder, token_embedder
-from .mapping import Dataset, check_finite
+from .mapping import Dataset, check_finite, check_size
 from .source import Source, Tensors
 
 TOKEN_EMBEDDER, ENCODER = "token_embedder.pkl", "encoder.pkl"
@@ -32,7 +32,24 @@ def find(path: Path) -> Source | None:
         return None
     names = (CONFIG, CHARACTERS, WORDS, TOKEN_EMBEDDER, ENCODER)
     files = tuple(directory / name for name in names if (directory / name).is_file())
-    return Source(LAYOUT, files, lambda: inspect(directory), lambda: read(directory))
+    return Source(
+        LAYOUT,
+        files,
+        lambda: inspect(directory),
+        lambda: read(directory),
+        outline=lambda: outline(directory),
+    )
+
+
+def outline(directory: Path) -> BiLMConfig:
+    """Check sizes and lexicons, and that the weights are about as large as they say. Raises BiLMError."""
+    config = read_config(directory)
+    for name, datasets in _files(config):
+        path = directory / name
+        if not path.is_file():
+            _load(path)
+        check_size(path, datasets, str(directory))
+    return config
 
 
 def inspect(directory: Path) -> BiLMConfig:

@@ -1,12 +1,17 @@
 """What a published file holds, and which tensors of the biLM that is: maps that run both ways."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from ..errors import BiLMError
+
+# Bytes of a file that are not numbers.
+ELSE_AT_MOST = 2**20
 
 
 @dataclass(frozen=True)
@@ -58,4 +63,19 @@ def check_finite(values: Tensor, name: str, source: str) -> None:
         raise BiLMError(
             f"{source}: '{name}' holds NaN or infinite values, expected finite weights: "
             "its training diverged or the file is damaged, use another one."
+        )
+
+
+def check_size(path: Path, stored: Sequence[Dataset], source: str) -> None:
+    """Raises BiLMError where a file is far too small or too large for what it should hold.
+
+    source: What says so.
+    """
+    expected = 4 * sum(math.prod(dataset.shape) for dataset in stored)
+    found = path.stat().st_size
+    # Numbers may be stored in half or double precision, names and the like take some space.
+    if not expected / 2 <= found <= 2 * expected + ELSE_AT_MOST:
+        raise BiLMError(
+            f"{path} is {found} bytes, expected about {expected} according to {source}: they belong to "
+            "different models, or the file is damaged, fetch both again."
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from .. import skeleton
 from ..config import OUR_REMEDY, BiLMConfig
 from ..errors import BiLMError
 from ..model import BiLM
+from ..token_cache import TokenCache
 from .files import read_json, refuse_stand_in, write_atomically
 from .mapping import check_finite
 from .source import Source
@@ -23,6 +25,7 @@ WEIGHTS = "weights.safetensors"
 # Where pretraining kept them: what predicts words, and the words.
 OUTPUT_LAYER = "output_layer.safetensors"
 VOCABULARY = "vocab.txt"
+TOKEN_CACHE = "token_cache.safetensors"
 LAYOUT = "spacy-elmo.bilm.v1"
 VERSION_REMEDY = "if a newer version of spacy-elmo wrote it, upgrade, else name another biLM"
 
@@ -63,6 +66,9 @@ def find(path: Path) -> Source | None:
         lambda: read(directory),
         (lambda: read_output(output)) if output.is_file() else None,
         vocabulary if vocabulary.is_file() else None,
+        read_token_cache=(lambda config: read_token_cache(cache, config))
+        if (cache := directory / TOKEN_CACHE).is_file()
+        else None,
     )
 
 
@@ -99,6 +105,46 @@ def read_output(path: Path) -> dict[str, Tensor]:
     if set(tensors) != {"weight", "bias"}:
         raise BiLMError(f"{path} holds {sorted(tensors)}, expected weight and bias: it is damaged.")
     return _in_float32(tensors, str(path))
+
+
+def read_token_cache(path: Path, config: BiLMConfig) -> TokenCache:
+    """Load the token vectors of a vocabulary. Raises BiLMError where they do not fit."""
+    with _reading(path):
+        stored = path.read_bytes()
+    return token_cache_from_bytes(stored, config, str(path))
+
+
+def write_token_cache(cache: TokenCache, directory: Path) -> None:
+    """Write token vectors beside the biLM that they are of."""
+    stored = token_cache_to_bytes(cache)
+    write_atomically(directory / TOKEN_CACHE, lambda path: path.write_bytes(stored))
+
+
+def token_cache_to_bytes(cache: TokenCache) -> bytes:
+    """As safetensors, the words in its header."""
+    words = cache.words
+    vectors = cache.lookup(words, torch.device("cpu")).contiguous()
+    return safetensors.torch.save({"vectors": vectors}, metadata={"words": json.dumps(words)})
+
+
+def token_cache_from_bytes(stored: bytes, config: BiLMConfig, source: str) -> TokenCache:
+    """Read what token_cache_to_bytes gave. Raises BiLMError."""
+    with _reading(source):
+        tensors = safetensors.torch.load(stored)
+    try:
+        size = int.from_bytes(stored[:8], "little")
+        words = json.loads(json.loads(stored[8 : 8 + size])["__metadata__"]["words"])
+    except (ValueError, KeyError, TypeError):
+        words = []
+    expected = {"vectors": (len(words), config.projection_dim)}
+    if (found := {key: tuple(tensor.shape) for key, tensor in tensors.items()}) != expected:
+        raise BiLMError(
+            f"{source} holds {found}, expected {expected}, a row for each of its words: it is damaged or "
+            "of another biLM, take it out or save it again."
+        )
+    vectors = _in_float32(tensors, source)["vectors"]
+    check_finite(vectors, "vectors", source)
+    return TokenCache(words, vectors)
 
 
 @contextmanager

@@ -7,6 +7,8 @@ of where they are, and a footer of where the index is. Each block ends with its 
 import struct
 from collections.abc import Iterator
 
+from .crc32c import crc32c, masked
+
 FOOTER, TRAILER = 48, 5
 MAGIC = 0xDB4775248B80FB57
 
@@ -61,7 +63,9 @@ def _block(data: bytes, handle: tuple[int, int]) -> bytes:
     if end + TRAILER > len(data):
         raise TableError("a block lies beyond its end")
     kind = data[end]
-    if crc32c(data[offset : end + 1]) != int.from_bytes(data[end + 1 : end + TRAILER], "little"):
+    if masked(crc32c(data[offset : end + 1])) != int.from_bytes(
+        data[end + 1 : end + TRAILER], "little"
+    ):
         raise TableError("the checksum of a block is wrong")
     if kind != 0:
         raise TableError(f"a block is compressed (kind {kind})")
@@ -83,24 +87,3 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         key = key[:shared] + block[at : at + own]
         yield key, block[at + own : at + own + size]
         at += own + size
-
-
-def _make_crc_table() -> list[int]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-CRC_TABLE = _make_crc_table()
-
-
-def crc32c(data: bytes) -> int:
-    """The Castagnoli checksum, masked as tables store it."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

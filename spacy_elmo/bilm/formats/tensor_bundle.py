@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import BiLMError
+from .crc32c import crc32c, masked
 from .sstable import TableError, is_table, read_table, read_varint
 
 INDEX = ".index"
@@ -25,7 +26,7 @@ REMEDY = "the checkpoint is damaged or incomplete, fetch it again"
 class Entry:
     """Of a tensor: its type as TensorFlow counts types, its shape, and where it is.
 
-    sliced (bool): Whether it is stored in pieces under other names.
+    sliced (bool): Whether it is stored in pieces under other names. checksum (int): Masked CRC-32C.
     """
 
     dtype: int
@@ -34,6 +35,7 @@ class Entry:
     offset: int
     size: int
     sliced: bool
+    checksum: int
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,17 @@ class Bundle:
             self._check_place(name, entry)
 
     def load(self, name: str) -> Tensor:
-        """Raises BiLMError."""
+        """Raises BiLMError, also where the tensor's checksum is another one."""
         entry = self.check(name)
         count = math.prod(entry.shape)
-        values = np.fromfile(self._data(entry.shard), "<f4", count, offset=entry.offset)
+        data = self._data(entry.shard)
+        values = np.fromfile(data, "<f4", count, offset=entry.offset)
+        found = masked(crc32c(values.view(np.uint8)))
+        if found != entry.checksum:
+            raise BiLMError(
+                f"{data}: the tensor '{name}' has the checksum {found:08x}, expected "
+                f"{entry.checksum:08x} according to {_index(self.prefix).name}; {REMEDY}."
+            )
         return torch.from_numpy(values.astype(np.float32, copy=False).reshape(entry.shape))
 
     def _check_place(self, name: str, entry: Entry) -> None:
@@ -132,15 +141,17 @@ def _index(prefix: Path) -> Path:
 def _entry(data: bytes) -> Entry:
     numbers = {1: 0, 3: 0, 4: 0, 5: 0}
     shape: tuple[int, ...] = ()
-    sliced = False
+    sliced, checksum = False, 0
     for field, value in _fields(data):
         if isinstance(value, int):
             numbers[field] = value
         elif field == 2:
             shape = tuple(_dimensions(value))
+        elif field == 6:
+            checksum = int.from_bytes(value, "little")
         elif field == 7:
             sliced = True
-    return Entry(numbers[1], shape, numbers[3], numbers[4], numbers[5], sliced)
+    return Entry(numbers[1], shape, numbers[3], numbers[4], numbers[5], sliced, checksum)
 
 
 def _dimensions(data: bytes) -> Iterator[int]:

@@ -1,21 +1,16 @@
 """Text files -> Docs, one at a time, so that memory does not grow with the file."""
 
-import bz2
-import gzip
-import json
-import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
+from ..text_files import kind, numbered_lines, tokens_or_text
 from .conllu import read_conllu
 
-OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # A fresh reading of a corpus; the arguments name it for a progress bar, with the Docs if known.
 CorpusReading = Callable[[str, int | None], Iterable[Doc]]
 
@@ -48,55 +43,29 @@ def failures_named(path: Path) -> Iterator[None]:
         yield
     except CorpusError:
         raise
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, ValueError, zlib.error) as error:
         raise CorpusError(f"'{path}' cannot be read, is it whole? {error}") from error
-
-
-def open_text(path: Path) -> TextIO:
-    """A possibly compressed UTF-8 file for reading."""
-    opener = OPENERS.get(path.suffix, open)
-    return opener(path, "rt", encoding="utf8")
-
-
-def suffix(path: Path) -> str:
-    """What a file is by its name, compression left out."""
-    return (path.with_suffix("") if path.suffix in OPENERS else path).suffix
 
 
 def _read(path: Path, nlp: Language) -> Iterator[Doc]:
     if not path.is_file():
         raise CorpusError(f"'{path}' is no file, expected a text to analyse.")
-    kind = suffix(path)
-    if kind == ".spacy":
+    ending = kind(path)
+    if ending == ".spacy":
         yield from DocBin().from_disk(path).get_docs(nlp.vocab)
         return
-    if kind not in (".txt", ".jsonl", ".conllu"):
+    if ending not in (".txt", ".jsonl", ".conllu"):
         raise CorpusError(
-            f"'{path}' ends in '{kind}', expected .txt (a text a line), .jsonl, .conllu or .spacy, "
+            f"'{path}' ends in '{ending}', expected .txt (a text a line), .jsonl, .conllu or .spacy, "
             "the first three also with .gz, .bz2 or .xz."
         )
-    with open_text(path) as file:
-        if kind == ".conllu":
-            yield from read_conllu(file, nlp.vocab)
-            return
-        for number, line in enumerate(file, start=1):
-            text = line.strip()
-            if text:
-                yield nlp.make_doc(text) if kind == ".txt" else _from_json(text, nlp, path, number)
-
-
-def _from_json(line: str, nlp: Language, path: Path, number: int) -> Doc:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"Line {number} of '{path}' is no JSON: {error}.") from error
-    tokens, running = (
-        (entry.get("tokens"), entry.get("text")) if isinstance(entry, dict) else (None,) * 2
-    )
-    if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-        return Doc(nlp.vocab, words=tokens)
-    if isinstance(running, str):
-        return nlp.make_doc(running)
-    raise CorpusError(
-        f'Line {number} of \'{path}\' has neither "tokens", a list of strings, nor "text", a string.'
-    )
+    lines = numbered_lines(path, CorpusError)
+    if ending == ".conllu":
+        yield from read_conllu((line for _, line in lines), nlp.vocab)
+        return
+    for number, line in lines:
+        text = line.strip()
+        if not text:
+            continue
+        found = tokens_or_text(path, number, text, CorpusError) if ending == ".jsonl" else text
+        yield nlp.make_doc(found) if isinstance(found, str) else Doc(nlp.vocab, words=found)

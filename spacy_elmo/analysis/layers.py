@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import tee
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import minibatch
 from thinc.api import to_numpy
 
 from ..pipeline import Elmo
@@ -30,23 +30,23 @@ class LayerReader:
     component: str
     predict: Callable[[list[Doc]], list[Any]]
 
-    def read(self, docs: Iterable[Doc], batch_size: int = 32) -> Iterator[tuple[Doc, Floats]]:
+    def read(self, docs: Iterable[Doc], batch_words: int = 4096) -> Iterator[tuple[Doc, Floats]]:
         """Each Doc, in order, with its layers. Components before the one read are run first, later ones
         are not. *Shape:* (layers, tokens, width); zero rows for whitespace.
+
+        batch_words (int): Words whose layers are held at once; a longer Doc is read alone.
         """
         before = self.nlp.component_names[: self.nlp.component_names.index(self.component)]
         active = [name for name in before if name in self.nlp.pipe_names]
         with self.nlp.select_pipes(enable=active):
-            for batch in minibatch(self.nlp.pipe(docs) if active else docs, batch_size):
-                for doc, layers in zip(batch, self.predict(list(batch)), strict=True):
+            for batch in _by_words(self.nlp.pipe(docs) if active else docs, batch_words):
+                for doc, layers in zip(batch, self.predict(batch), strict=True):
                     yield doc, to_numpy(layers)
 
-    def read_pairs(
-        self, pairs: Iterable[tuple[Doc, Any]], batch_size: int = 32
-    ) -> Iterator[tuple[Floats, Any]]:
+    def read_pairs(self, pairs: Iterable[tuple[Doc, Any]]) -> Iterator[tuple[Floats, Any]]:
         """As `read`, for Docs that come with something of their own."""
         docs, contexts = tee(pairs)
-        read = self.read((doc for doc, _ in docs), batch_size)
+        read = self.read(doc for doc, _ in docs)
         for (_, layers), (_, context) in zip(read, contexts, strict=True):
             yield layers, context
 
@@ -65,14 +65,40 @@ def layer_reader(nlp: Language, component: str | None = None) -> LayerReader:
     pipe: Any = nlp.get_pipe(component)
     if _kind(nlp, component) == "elmo":
         return LayerReader(nlp, component, pipe.predict)
-    from ..layers.transformer_layers import doc_layers, watch
+    from ..layers.transformer_layers import watch
 
     watch(pipe.model)
-    return LayerReader(
-        nlp,
-        component,
-        lambda docs: [doc_layers(pipe.model, data) for data in pipe.predict(docs).doc_data],
-    )
+    return LayerReader(nlp, component, partial(_transformer_layers, pipe))
+
+
+def _transformer_layers(pipe: Any, docs: list[Doc]) -> list[Any]:
+    """Docs of a length go together, as in the component's own `pipe`: what is padded costs as much as
+    what is not.
+    """
+    from spacy_transformers.util import batch_by_length
+
+    from ..layers.transformer_layers import doc_layers
+
+    layers: list[Any] = [None] * len(docs)
+    for batch in batch_by_length(docs, pipe.cfg["max_batch_items"]):
+        datas = pipe.predict([docs[i] for i in batch]).doc_data
+        for i, data in zip(batch, datas, strict=True):
+            layers[i] = doc_layers(pipe.model, data)
+    return layers
+
+
+def _by_words(docs: Iterable[Doc], limit: int) -> Iterator[list[Doc]]:
+    """Batches in order, of at most so many words or of one Doc."""
+    batch: list[Doc] = []
+    n_words = 0
+    for doc in docs:
+        if batch and n_words + len(doc) > limit:
+            yield batch
+            batch, n_words = [], 0
+        batch.append(doc)
+        n_words += len(doc)
+    if batch:
+        yield batch
 
 
 def _kind(nlp: Language, name: str) -> str | None:

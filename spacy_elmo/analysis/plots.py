@@ -36,13 +36,13 @@ STYLE = {
 
 
 def new_figure(
-    width: float = 5.0, height: float = 3.2, columns: int = 1
+    width: float = 5.0, height: float = 3.2, columns: int = 1, rows: int = 1
 ) -> tuple["Figure", list["Axes"]]:
-    """An empty figure in the common style, sizes in inches."""
+    """An empty figure in the common style, sizes in inches: of each of its axes."""
     figures = require("matplotlib.figure")
     with require("matplotlib").rc_context(STYLE):
-        figure = figures.Figure(figsize=(width * columns, height), layout="constrained")
-        return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+        figure = figures.Figure(figsize=(width * columns, height * rows), layout="constrained")
+        return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def save(figure: "Figure", stem: Path) -> list[Path]:
@@ -67,7 +67,7 @@ def lines_by_layer(
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0), max(high, 0.05) * 1.05)
     axes.axhline(0.0, color="#888888", linewidth=0.8)
-    axes.legend(frameon=False)
+    axes.legend(facecolor="white", edgecolor="none", framealpha=1.0)  # no grid through the names
     add_note(figure, note)
     return figure
 
@@ -128,21 +128,25 @@ class Panel:
 
 
 def points(groups: Sequence[str], panels: Sequence[Panel], *, note: str = "") -> "Figure":
-    """A marker a group, panels side by side, each on the scale of its values: for differences that bars
-    from zero would hide.
+    """A marker a group, each panel on the scale of its values: for differences that bars from zero would
+    hide. Panels stand side by side, or if groups are many below each other, so that a page holds them.
     """
     width = max(3.6, 0.45 * len(groups) + 1.6)
-    figure, all_axes = new_figure(width=width, columns=len(panels))
+    place = {"rows" if len(groups) > 6 else "columns": len(panels)}
+    figure, all_axes = new_figure(width=width, **place)
+    pad = 20 if any(panel.baselines for panel in panels) else None  # room for the levels' names
     for axes, panel in zip(all_axes, panels, strict=True):
         axes.plot(range(len(groups)), panel.values, "o", color=COLOURS[0], markersize=6)
         for i, (label, level) in enumerate(panel.baselines.items()):
             axes.axhline(
                 level, label=label, color="#555555", linewidth=1.0, linestyle=DASHES[i + 1]
             )
-        axes.set(title=panel.title, ylabel=panel.y_label)
+        axes.set_title(panel.title, pad=pad)
+        axes.set_ylabel(panel.y_label)
         axes.set_xticks(range(len(groups)), groups, rotation=40, ha="right", rotation_mode="anchor")
         axes.margins(x=0.08, y=0.15)
-        if panel.baselines:
-            axes.legend(fontsize=8, frameon=False)
+        if panel.baselines:  # above the axes: inside, a name would lie on points or on the grid
+            at = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.2}
+            axes.legend(fontsize=8, frameon=False, ncols=len(panel.baselines), **at)
     add_note(figure, note)
     return figure

@@ -92,8 +92,9 @@ def _write(found: list["MixSummary"], pipelines: list[str], output: Path) -> Non
         errors=spread if found[0].pipelines > 1 else None,
         title="Layers mixed by each task",
         y_label="weight (softmax)",
-        note=f"{found[0].pipelines} pipeline(s)"
-        + ("; bars: +-1 s.d." if found[0].pipelines > 1 else ""),
+        note=f"{found[0].pipelines} pipelines; whiskers: ± 1 standard deviation"
+        if found[0].pipelines > 1
+        else "",
     )
     save(figure, output / "mix")
     msg.good(f"Wrote tables and a picture to {output}")

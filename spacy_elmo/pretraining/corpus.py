@@ -1,27 +1,21 @@
 """Files of text -> documents of tokenised sentences, streamed.
 
-Plain text, .gz, .xz and .jsonl (plain or compressed); UTF-8. A document is what stands between blank
+Plain text and .jsonl, as they are or as .gz, .bz2 or .xz; UTF-8. A document is what stands between blank
 lines, or one record of a .jsonl file: {"text": ...}, read like a file of text, or {"tokens": [...]}.
 """
 
 import glob
-import gzip
-import json
-import lzma
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
+from ..text_files import kind, numbered_lines, tokens_or_text
 from .errors import PretrainingError
 
 Sentence = list[str]
 Document = list[Sentence]
 # A line of text -> its sentences.
 Splitter = Callable[[str], Document]
-
-DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class Corpus:
 
     def documents(self, file: Path) -> Iterator[Document]:
         """Read one of the files. Raises PretrainingError where it is broken or holds no words."""
-        read = _records if ".jsonl" in file.suffixes else _paragraphs
+        read = _records if kind(file) == ".jsonl" else _paragraphs
         empty = True
         for document in read(file, self.split):
             if sentences := [sentence for sentence in document if sentence]:
@@ -93,7 +87,7 @@ def find_files(paths: str | Sequence[str]) -> tuple[Path, ...]:
 
 def _paragraphs(file: Path, split: Splitter) -> Iterator[Document]:
     document: Document = []
-    for _, line in _lines(file):
+    for _, line in numbered_lines(file, PretrainingError):
         if line.strip():
             document.extend(split(line))
         elif document:
@@ -104,51 +98,11 @@ def _paragraphs(file: Path, split: Splitter) -> Iterator[Document]:
 
 
 def _records(file: Path, split: Splitter) -> Iterator[Document]:
-    for number, line in _lines(file):
+    for number, line in numbered_lines(file, PretrainingError):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise PretrainingError(
-                f"{file}, line {number} is not JSON ({error}): expected one object a line."
-            ) from None
-        text = record.get("text") if isinstance(record, dict) else None
-        tokens = record.get("tokens") if isinstance(record, dict) else None
-        if isinstance(tokens, list) and all(isinstance(token, str) for token in tokens):
-            yield [tokens]
-        elif isinstance(text, str):
-            yield [s for part in text.splitlines() if part.strip() for s in split(part)]
+        found = tokens_or_text(file, number, line, PretrainingError)
+        if isinstance(found, list):
+            yield [found]
         else:
-            raise PretrainingError(
-                f'{file}, line {number} has neither "text" (a string) nor "tokens" (a list of '
-                "strings): expected one of them in each record."
-            )
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines, from 1. Raises PretrainingError that names the line that is not UTF-8."""
-    try:
-        with _open(file) as stream:
-            for number, line in enumerate(stream, 1):
-                try:
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise PretrainingError(
-                        f"{file}, line {number} is not UTF-8 (byte {line[error.start]:#04x} at "
-                        f"offset {error.start} of the line): convert the file, for example with iconv."
-                    ) from None
-    except DAMAGED as error:
-        raise PretrainingError(
-            f"{file} cannot be decompressed ({error}): it is damaged or cut short, fetch it again."
-        ) from None
-    except OSError as error:
-        raise PretrainingError(f"{file} cannot be read ({error.strerror}).") from None
-
-
-def _open(file: Path) -> BinaryIO:
-    if file.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(file, "rb"))
-    if file.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(file, "rb"))
-    return file.open("rb")
+            yield [s for part in found.splitlines() if part.strip() for s in split(part)]

@@ -2,13 +2,20 @@
 
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib")
 
-from spacy_elmo.analysis.plots import grouped_bars, lines_by_layer, save
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+from spacy_elmo.analysis.geometry_plots import FIGURES, geometry_figures
+from spacy_elmo.analysis.plots import Panel, grouped_bars, lines_by_layer, points, save
 
 
 def draw(folder: Path) -> list[Path]:
@@ -42,3 +49,62 @@ def test_no_display_is_opened() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+LAYERS = [*(f"layer {k}" for k in range(13)), "uniform mix", "learned mix"]
+VALUES = [0.5 + 0.03 * k for k in range(15)]
+LEVEL = {"each word's most frequent": 0.7}
+ROWS = [{column: 0.9 - 0.04 * k for column, _, _ in FIGURES.values()} for k in range(13)]
+NAMES = ("en_elmo_sm", "a-transformer-of-twelve-layers", "third")
+PICTURES: dict[str, Figure] = {
+    **{
+        f"points, {n} groups": points(
+            LAYERS[-n:],
+            [
+                Panel("Nearest mean, ambiguous words", VALUES[:n], "accuracy", LEVEL),
+                Panel("Selectivity", VALUES[:n], "accuracy less control task's"),
+                Panel("Nearest use, ambiguous words", VALUES[:n], "accuracy", LEVEL),
+            ],
+            note="a-transformer-of-twelve-layers; gum-open-train.conllu.xz",
+        )
+        for n in (5, 15)
+    },
+    **{
+        f"bars, {n} tasks": grouped_bars(
+            [f"task{k}\noutput" for k in range(n)],
+            {layer: [0.1] * n for layer in LAYERS[:7]},
+            title="Layers mixed by each task",
+            y_label="weight (softmax)",
+            note="3 pipelines; whiskers: ± 1 standard deviation",
+        )
+        for n in (1, 6)
+    },
+    **geometry_figures(dict.fromkeys(NAMES, ROWS), "Text: train-000.txt.xz"),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_what_is_written_fits_and_overlaps_nothing(name: str) -> None:
+    figure = PICTURES[name]
+    FigureCanvasAgg(figure).draw()
+    page = figure.bbox
+    hidden: set[Text] = set()  # numbers beyond an axis, which are not drawn
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        hidden |= {t.label1 for t in axis.get_major_ticks() if not low <= t.get_loc() <= high}
+    texts = {text for text in figure.findobj(Text) if text.get_visible() and text.get_text()}
+    for text in texts - hidden:
+        box = text.get_window_extent()
+        assert page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1, f"'{text.get_text()}' is cut"
+        assert page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1, f"'{text.get_text()}' is cut"
+    for axes in figure.axes:
+        label, inside = axes.yaxis.label.get_window_extent(), axes.get_window_extent()
+        assert label.height <= inside.height * 1.05, f"'{axes.get_ylabel()}' is too long"
+        for legend in axes.findobj(Legend):
+            box = legend.get_window_extent()
+            for line in axes.lines:
+                marked = line.get_marker() not in ("None", None, "")
+                at = axes.transData.transform(line.get_xydata()) if marked else []
+                assert not any(box.contains(x, y) for x, y in at), "the legend hides a point"
+    for one, other in combinations([axes.title for axes in figure.axes], 2):
+        assert not one.get_window_extent().overlaps(other.get_window_extent()), "titles touch"

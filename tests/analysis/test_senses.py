@@ -14,26 +14,24 @@ pytest.importorskip("scipy")
 import spacy_elmo.cli  # noqa: F401
 from spacy_elmo.analysis.corpus import CorpusError
 from spacy_elmo.analysis.layers import layer_reader
+from spacy_elmo.analysis.sense_corpus import draw_sentences, read_senses
 from spacy_elmo.analysis.sense_mix import learn_sense_mix
-from spacy_elmo.analysis.senses import (
-    Inventory,
-    draw_sentences,
-    evaluate_senses,
-    learn_senses,
-    read_senses,
-)
+from spacy_elmo.analysis.senses import Inventory, evaluate_senses, learn_senses
 
 RNG = np.random.default_rng(0)
 PLAY = ("play", "NOUN")
 
 
 def planted(n: int = 200, known_at: int = 2) -> Inventory:
-    """A word of two senses; one of three layers tells them apart."""
+    """A word of two senses; one of three layers tells them apart, but not without mistakes: where an
+    even mix is right already, there is nothing to learn.
+    """
+    rng = np.random.default_rng(0)
     inventory = Inventory()
     for i in range(n):
         sense = "game" if i % 2 else "theatre"
-        vectors = RNG.normal(size=(3, 8)).astype("f")
-        vectors[known_at, 0] += 4 if sense == "game" else -4
+        vectors = rng.normal(size=(3, 8)).astype("f")
+        vectors[known_at, 0] += 2 if sense == "game" else -2
         inventory.add(PLAY, sense, vectors)
         inventory.sample.append((PLAY, sense, vectors))
         inventory.instances += 1
@@ -45,28 +43,48 @@ def test_nearest_mean_wins() -> None:
     game = np.zeros((3, 8))
     game[2, 0] = 1
     top = np.array([0.0, 0.0, 1.0])
-    assert inventory.nearest(PLAY, game, top) == "game"
-    assert inventory.nearest(PLAY, -game, top) == "theatre"
-    assert inventory.nearest(("go", "VERB"), game, top) is None
+    assert inventory.nearest(PLAY, np.stack([game, -game]), top) == ["game", "theatre"]
+    assert inventory.nearest(("go", "VERB"), game[None], top) == [None]
 
 
-def test_nearest_is_that_of_plain_cosines() -> None:
-    inventory = Inventory()
+@pytest.mark.parametrize("by_use", [False, True])
+def test_nearest_is_that_of_plain_cosines(by_use: bool) -> None:
+    """Of the senses' means, or of all uses, in a loop."""
+    inventory = Inventory(keep_uses=True)
+    used: list[tuple[str, np.ndarray]] = []
     for i in range(60):
-        inventory.add(PLAY, f"s{i % 5}", RNG.normal(size=(3, 4)).astype("f"))
+        # Halves keep what is stored in half precision exact.
+        used.append((f"s{i % 5}", RNG.integers(-9, 9, size=(3, 4)).astype("f") / 2))
+        inventory.add(PLAY, *used[-1])
     weights = np.array([0.2, 0.5, 0.3])
+    candidates = used
+    if not by_use:
+        names = [f"s{k}" for k in range(5)]
+        candidates = [(n, np.mean([x for s, x in used if s == n], axis=0)) for n in names]
     for _ in range(20):
         x = RNG.normal(size=(3, 4))
         mixed = sum(w * layer for w, layer in zip(weights, x, strict=True))
         best, best_cosine = "", -2.0
-        for name, sense in inventory.words[PLAY].items():
-            mean = sum(
-                w * layer for w, layer in zip(weights, sense.total / sense.count, strict=True)
-            )
-            cosine = mixed @ mean / (np.linalg.norm(mixed) * np.linalg.norm(mean))
+        for name, known in candidates:
+            other = sum(w * layer for w, layer in zip(weights, known, strict=True))
+            cosine = mixed @ other / (np.linalg.norm(mixed) * np.linalg.norm(other))
             if cosine > best_cosine:
                 best, best_cosine = name, cosine
-        assert inventory.nearest(PLAY, x, weights) == best
+        assert inventory.nearest(PLAY, x[None], weights, by_use) == [best]
+
+
+def test_the_nearest_use_favours_the_frequent_sense() -> None:
+    """Of uses drawn alike, means are as good as each other, and the frequent sense has more uses."""
+    rng = np.random.default_rng(0)
+    inventory = Inventory(keep_uses=True)
+    for i in range(100):
+        inventory.add(PLAY, "rare" if i % 10 == 0 else "frequent", rng.normal(size=(1, 6)))
+    uses = rng.normal(size=(200, 1, 6))
+    answers = {
+        by_use: inventory.nearest(PLAY, uses, np.ones(1), by_use).count("frequent") / 200
+        for by_use in (False, True)
+    }
+    assert answers[False] < 0.65 and answers[True] > 0.8
 
 
 def test_most_frequent_sense() -> None:
@@ -88,15 +106,15 @@ def test_a_word_not_seen_falls_back_to_its_lemma() -> None:
             inventory.add(("play", word), sense, RNG.normal(size=(1, 2)))
     unseen = ("play", "ADV")
     assert inventory.most_frequent(unseen) == "b"
-    assert inventory.nearest(unseen, np.ones((1, 2)), np.ones(1)) == "b"
+    assert inventory.nearest(unseen, np.ones((1, 1, 2)), np.ones(1)) == ["b"]
     assert inventory.most_frequent(("sing", "VERB")) is None
 
 
 def test_learned_mix_finds_the_layer_that_knows() -> None:
-    for known_at in (0, 2):
+    for known_at in (0, 1, 2):
         mix = learn_sense_mix(planted(known_at=known_at))
         assert mix.sum() == pytest.approx(1)
-        assert mix[known_at] > 0.5
+        assert mix[known_at] > 0.6
 
 
 def test_learned_mix_without_examples_is_uniform() -> None:
@@ -127,10 +145,11 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "train.jsonl", tmp_path / "test.jsonl"
 
 
-def test_study_counts(nlp: Language, files: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("keep_uses", [False, True])
+def test_study_counts(nlp: Language, files: tuple[Path, Path], keep_uses: bool) -> None:
     """Of 4 instances 3 are of words seen, 2 of a word seen with two senses; one sense is new."""
     reader = layer_reader(nlp)
-    inventory = learn_senses(reader, read_senses(files[0], nlp))
+    inventory = learn_senses(reader, read_senses(files[0], nlp), keep_uses=keep_uses)
     study = evaluate_senses(reader, inventory, read_senses(files[1], nlp), learn_sense_mix)
     assert (study.train, study.test, study.seen, study.ambiguous) == (4, 4, 3, 2)
     first = study.rows[0]
@@ -138,6 +157,7 @@ def test_study_counts(nlp: Language, files: tuple[Path, Path]) -> None:
     assert first.seen == pytest.approx(2 / 3) and first.ambiguous == 0.5
     assert len(study.rows) == 1 + 3 + 2
     assert study.rows[2].ambiguous == 0.5  # the same sentence is nearest to itself
+    assert study.rows[2].by_use == (0.5 if keep_uses else pytest.approx(np.nan, nan_ok=True))
 
 
 def test_sample_is_bounded(nlp: Language, files: tuple[Path, Path]) -> None:
@@ -183,6 +203,9 @@ def test_sense_command(bilm_dir: Path, files: tuple[Path, Path], tmp_path: Path)
     assert json.loads((out / "probe-sense.json").read_text())["ambiguous"] == 2
     names = {path.name for path in out.iterdir()}
     assert names == {f"probe-sense.{kind}" for kind in ("json", "csv", "svg", "png")}
+    assert "by use" not in (out / "probe-sense.csv").read_text()
+    run(bilm_dir, files[0], "--test", files[1], "--task", "sense", "--by-use", "-o", out)
+    assert "by use" in (out / "probe-sense.csv").read_text()
 
 
 def test_tag_command(bilm_dir: Path, tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import load_config, registry
-from thinc.api import Model
+from thinc.api import ConfigValidationError, Model
 
 pytest.importorskip("spacy_transformers")
 
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
+from spacy_elmo.analysis.layers import layer_reader
 from spacy_elmo.layers.scalar_mix import ScalarMix
 from spacy_elmo.layers.transformer_layers import doc_layers
 
@@ -338,6 +339,30 @@ def test_layers_of_a_doc_are_torchs(bert: Path) -> None:
     model = nlp.get_pipe("transformer").model  # type: ignore[attr-defined]
     for doc, expected in zip(docs, torch_layers(nlp, docs), strict=True):
         np.testing.assert_allclose(doc_layers(model, doc._.trf_data), expected.detach(), atol=1e-5)
+
+
+def test_the_config_names_no_transformer_to_fetch(tmp_path: Path) -> None:
+    from spacy.training.initialize import init_nlp
+
+    assert load_config(CONFIG)["paths"]["transformer"] is None
+    with pytest.raises(ConfigValidationError, match=r"TransformerModel\.v3") as caught:
+        init_nlp(load_config(CONFIG, overrides={"paths.train": "x", "paths.dev": "x"}))
+    assert "name" in str(caught.value)
+
+
+def test_reader_gives_docs_of_all_lengths_in_order(bert: Path) -> None:
+    """It runs Docs of a length together."""
+    nlp = pipeline(bert, listener())
+    texts = [" ".join(["the dog likes Oslo ."] * n) for n in (3, 1, 9, 2, 1)]
+    nlp.get_pipe("transformer").cfg["max_batch_items"] = 20  # type: ignore[attr-defined]
+    docs = [nlp.make_doc(text) for text in texts]
+    for doc in docs:
+        for token in doc:
+            token.is_sent_start = token.i == 0
+    read = list(layer_reader(nlp).read(docs))
+    for text, (doc, layers), expected in zip(texts, read, torch_layers(nlp, docs), strict=True):
+        assert doc.text == text
+        np.testing.assert_allclose(layers, expected.detach(), atol=1e-5)
 
 
 def test_without_a_transformer_it_says_so() -> None:

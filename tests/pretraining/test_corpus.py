@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import json
 import lzma
@@ -22,13 +23,15 @@ DOCUMENTS = [
 def write(path: Path, data: bytes) -> str:
     if path.suffix == ".gz":
         data = gzip.compress(data)
+    elif path.suffix == ".bz2":
+        data = bz2.compress(data)
     elif path.suffix == ".xz":
         data = lzma.compress(data)
     path.write_bytes(data)
     return str(path)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz", "a"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.bz2", "a.txt.xz", "a"])
 def test_plain_and_compressed(tmp_path: Path, name: str) -> None:
     assert list(tokenized_text(write(tmp_path / name, TEXT.encode()))) == DOCUMENTS
 
@@ -74,7 +77,7 @@ def test_broken_files_are_named(tmp_path: Path, name: str, data: bytes, message:
         list(tokenized_text(write(tmp_path / name, data)))
 
 
-@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.xz"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.bz2", "a.txt.xz"])
 def test_damaged_compression_is_named(tmp_path: Path, name: str) -> None:
     whole = Path(write(tmp_path / name, TEXT.encode() * 1000))
     whole.write_bytes(whole.read_bytes()[:-20])

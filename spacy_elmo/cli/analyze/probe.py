@@ -53,6 +53,9 @@ def probe_cli(
     max_tokens: int | None = Opt(
         None, "--max-tokens", help="For senses: most tokens of training data read"
     ),
+    by_use: bool = Opt(
+        False, "--by-use", help="For senses: also by the nearest single use in the training data"
+    ),
     seed: int = SEED,
     lang: str = LANG,
 ) -> None:
@@ -62,7 +65,8 @@ def probe_cli(
     Tags: a logistic regression on frozen vectors. Its control task gives each word type a random label
     (Hewitt and Liang 2019); selectivity is the difference. Senses: the nearest mean of the senses
     that the training data has of the word, beside its most frequent sense, to which a word that the
-    data lacks falls back.
+    data lacks falls back. With --by-use every use in the training data is kept in memory, two bytes a
+    number, and the last column has what the nearest of them finds, of words seen with several senses.
     """
     with failures():
         from ...analysis.layers import layer_reader
@@ -78,7 +82,7 @@ def probe_cli(
         if task is Task.tag:
             _probe_tags(reader, data, test, label, max_words, seed, about, output)
         else:
-            _probe_senses(reader, data, test, max_tokens, seed, about, output)
+            _probe_senses(reader, data, test, max_tokens, by_use, seed, about, output)
 
 
 def _probe_tags(
@@ -125,7 +129,7 @@ def _probe_tags(
                 "accuracy",
                 {"each word's most frequent": study.by_word},
             ),
-            Panel("Selectivity", selectivities, "accuracy less that of the control task"),
+            Panel("Selectivity", selectivities, "accuracy less control task's"),
         ]
         stem = f"probe-{label.replace(':', '-')}"
         _write(output, stem, study, about, rows, header)
@@ -137,40 +141,47 @@ def _probe_senses(
     data: Path,
     test: Path,
     max_tokens: int | None,
+    by_use: bool,
     seed: int,
     about: dict[str, Any],
     output: Path | None,
 ) -> None:
+    from ...analysis.sense_corpus import draw_sentences, read_senses
     from ...analysis.sense_mix import learn_sense_mix
-    from ...analysis.senses import draw_sentences, evaluate_senses, learn_senses, read_senses
+    from ...analysis.senses import evaluate_senses, learn_senses
 
     def read(path: Path, what: str, limit: int | None = None) -> Any:
         drawn = draw_sentences(lambda: read_senses(path, reader.nlp), limit, seed)
         return progress(what, " sentences")(drawn)
 
-    inventory = learn_senses(reader, read(data, "Learn senses", max_tokens), seed=seed)
+    learned = read(data, "Learn senses", max_tokens)
+    inventory = learn_senses(reader, learned, keep_uses=by_use, seed=seed)
     study = evaluate_senses(reader, inventory, read(test, "Test senses"), learn_sense_mix)
     msg.divider(f"Word senses from {about['model']}: {data.name}, tested on {test.name}")
     msg.text(
         f"{study.train:,} instances to learn from, {study.test:,} to test; {study.seen:,} of words seen, "
         f"{study.ambiguous:,} of words seen with several senses"
     )
-    header = ("Vectors", "Accuracy", "Seen", "Ambiguous")
-    rows = [tuple(asdict(row).values()) for row in study.rows]
+    header = ("Vectors", "Accuracy", "Seen", "Ambiguous", "By use")[: 5 if by_use else 4]
+    rows = [tuple(asdict(row).values())[: len(header)] for row in study.rows]
     show_table(rows, header)
     _show_mix(study.mix.tolist())
     if output is not None:
         first, *others = study.rows
         seen, ambiguous = [row.seen for row in others], [row.ambiguous for row in others]
         panels = [
-            Panel("Words seen", seen, "accuracy", {first.name: first.seen}),
+            Panel("Nearest mean, words seen", seen, "accuracy", {first.name: first.seen}),
             Panel(
-                "Words seen with several senses",
+                "Nearest mean, ambiguous words",
                 ambiguous,
                 "accuracy",
                 {first.name: first.ambiguous},
             ),
         ]
+        if by_use:
+            level = {first.name: first.ambiguous}
+            title = "Nearest use, ambiguous words"
+            panels.append(Panel(title, [row.by_use for row in others], "accuracy", level))
         _write(output, "probe-sense", study, about, rows, header)
         _draw(output, "probe-sense", [row.name for row in others], panels, about)
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import torch
 import typer
+from common import ORIGINAL, machine, memory_mib
 from wasabi import msg
 
 from spacy_elmo import BiLM, Embedder, load_bilm
-from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.description import count_parameters, describe
 from spacy_elmo.bilm.formats import hdf5, many_langs, many_langs_config, native
 from spacy_elmo.bilm.formats.many_langs_map import encoder, token_embedder
@@ -33,17 +33,6 @@ from spacy_elmo.bilm.lexicon import CHARACTER_MARKS, UNKNOWN, Lexicon
 from spacy_elmo.bilm.loading import find
 
 SENTENCE = ["Time", "until", "this", "sentence", "has", "vectors", "."]
-ORIGINAL = BiLMConfig(
-    char_dim=16,
-    filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-    n_highway=2,
-    projection_dim=512,
-    cell_dim=4096,
-    n_layers=2,
-    cell_clip=3.0,
-    projection_clip=3.0,
-    skip_connections=True,
-)
 # Where each way finds its biLM.
 WAYS = {
     "config.json + weights.safetensors": "native",
@@ -81,7 +70,8 @@ def run(
     msg.table(rows, header=header, divider=True, aligns=("l", *"r" * len(DIGITS)))
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"parameters": count_parameters(ORIGINAL), "readings": found}, indent=1)
+        shown = {"machine": machine(), "parameters": count_parameters(ORIGINAL), "readings": found}
+        text = json.dumps(shown, indent=1)
         output.write_text(text + "\n", encoding="utf8")
 
 
@@ -89,8 +79,8 @@ def run(
 def read(way: str, path: Path) -> None:
     """In a process of its own."""
     torch.set_num_threads(1)
-    own = _megabytes("RssAnon")
-    before, started = _megabytes("VmRSS"), time.perf_counter()
+    own = memory_mib("RssAnon")
+    before, started = memory_mib("VmRSS"), time.perf_counter()
     if way.startswith("h5py"):
         config, tensors = hdf5.read(path / "options.json", path / "weights.hdf5")
         bilm = BiLM(config)
@@ -104,8 +94,8 @@ def read(way: str, path: Path) -> None:
     numbers = {
         "load": loaded - started,
         "first": ended - started,
-        "peak": _megabytes("VmHWM") - before,
-        "own": _megabytes("RssAnon") - own,
+        "peak": memory_mib("VmHWM") - before,
+        "own": memory_mib("RssAnon") - own,
         "sum": float(abs(vectors).sum()),
     }
     embedder([SENTENCE] * 60)
@@ -178,12 +168,6 @@ def _call(*command: object) -> dict[str, float]:
         msg.fail(" ".join(map(str, command)), finished.stderr[-2000:], exits=1)
     numbers: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
     return numbers
-
-
-def _megabytes(field: str) -> float:
-    """Of this process, in units of 2**20 bytes."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split(f"{field}:")[1].split()[0]) / 1024
 
 
 def _show(values: list[float | None], column: str) -> str:

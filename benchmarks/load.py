@@ -99,7 +99,7 @@ def read(way: str, path: Path) -> None:
         "sum": float(abs(vectors).sum()),
     }
     embedder([SENTENCE] * 60)
-    numbers["later"] = _megabytes("RssAnon") - own
+    numbers["later"] = memory_mib("RssAnon") - own
     print(json.dumps(numbers))
 
 

@@ -1,9 +1,9 @@
 """The component `elmo`: Doc in, Doc with layers out, and listeners served."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from spacy import util
 from spacy.language import Language
@@ -19,8 +19,11 @@ from .layers import bilm_model
 from .layers.delivery import Delivery
 from .layers.feature_cache import FeatureCache
 from .layers.listener import ElmoListener
+from .layers.portions import portions
+from .linker import check_linker
 from .output import register_extension, set_layers
 from .replace import replace_listener, replace_listener_config
+from .spans import SentenceSpans
 from .vectors import prefer_tensor
 
 Mix = Model[list[Floats3d], list[Floats2d]]
@@ -94,9 +97,8 @@ class Elmo(TrainablePipe):
         self.mix = mix
         self.keep_layers = keep_layers
         self.cache = cache
-        self.cfg: dict[str, Any] = {}
         self.listener_map = {}
-        self._delivery: Delivery | None = None
+        self.delivery = Delivery(model.ops)
         self._late_optimizer: Optimizer | None = None
         self._unreported_loss = 0.0
         model.attrs["replace_listener"] = replace_listener
@@ -126,6 +128,9 @@ class Elmo(TrainablePipe):
         found = self.listener_map.setdefault(component_name, [])
         if not any(listener is other for other in found):
             found.append(listener)
+        former = listener.link.upstream
+        if isinstance(former, Elmo) and former is not self:
+            former.remove_listener(listener, component_name)
         listener.connect(self)
 
     def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
@@ -147,9 +152,19 @@ class Elmo(TrainablePipe):
             return
         for node in component.model.walk():
             if isinstance(node, ElmoListener) and node.upstream_name in ("*", self.name):
+                check_linker(component)
                 self.add_listener(node, component.name)
             elif isinstance(node, Tok2VecListener):
+                self._check_foreign(node, component.name)
                 self._leave_tensor_to(component.name)
+
+    def _check_foreign(self, listener: Tok2VecListener, reader: str) -> None:
+        if listener.upstream_name == self.name:
+            raise ValueError(
+                f"'{reader}' has spaCy's Tok2VecListener with upstream = '{self.name}', expected "
+                f"spacy-elmo.ElmoListener.v1, which alone can listen to an `elmo` component: put it in "
+                f"its place in [components.{reader}.model.tok2vec]."
+            )
 
     def _leave_tensor_to(self, reader: str) -> None:
         self._tensor_is_taken = True
@@ -166,24 +181,75 @@ class Elmo(TrainablePipe):
 
     # Prediction
 
+    def __call__(self, doc: Doc) -> Doc:
+        for annotated in self.pipe([doc]):
+            return annotated
+        # As spaCy has it where the error handler goes on.
+        return None  # type: ignore[return-value]
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Docs one after the other, of which as many are read at once as their words allow, up to
+        batch_size.
+        """
+        words = self.model.attrs["reading"].batch_words
+        for docs in portions(stream, len, words, batch_size):
+            try:
+                if self._keeps or len(docs) > 1:
+                    self.set_annotations(docs, self.predict(docs))
+                else:
+                    self._finish_late_step()
+                    self._set_vectors(docs[0], self._mixed_in_parts(docs[0]))
+                    self._remember_spans(docs)
+            except Exception as error:
+                self.get_error_handler()(self.name, self, docs, error)
+            else:
+                yield from docs
+
+    @property
+    def _keeps(self) -> bool:
+        return self.keep_layers or bool(self.listener_map)
+
+    def _mixed_in_parts(self, doc: Doc) -> Floats2d:
+        mix = self._initialized_mix()
+        parts = bilm_model.read_in_parts(self.model, doc)
+        return cast(Floats2d, mix.ops.xp.concatenate([mix.predict([X])[0] for X in parts]))
+
+    def _set_vectors(self, doc: Doc, vectors: Floats2d) -> None:
+        if not self._tensor_is_taken:
+            doc.tensor = vectors  # type: ignore[assignment]
+            prefer_tensor(doc)
+
     def predict(self, docs: Iterable[Doc]) -> list[Floats3d]:
         """Layers of each Doc. *Shape:* (layers, tokens, width)."""
+        self._finish_late_step()
         return self.model.predict(list(docs))
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Floats3d]) -> None:
-        keep = self.keep_layers or bool(self.listener_map)
+        docs = list(docs)
+        if self._keeps:
+            self.delivery.add(docs, scores, None)
         mixed = self._initialized_mix().predict(list(scores))
         for doc, layers, vectors in zip(docs, scores, mixed, strict=True):
-            if keep:
+            if self._keeps:
                 set_layers(doc, self.name, layers)
-            if not self._tensor_is_taken:
-                doc.tensor = vectors  # type: ignore[assignment]
-                prefer_tensor(doc)
+            self._set_vectors(doc, vectors)
+        self._remember_spans(docs)
 
-    def annotate(self, docs: Sequence[Doc]) -> None:
-        """Set the layers of docs because a listener asks for them, whatever keep_layers."""
-        for doc, layers in zip(docs, self.predict(docs), strict=True):
-            set_layers(doc, self.name, layers)
+    def _remember_spans(self, docs: Sequence[Doc]) -> None:
+        get_spans = self.model.attrs["reading"].get_spans
+        if isinstance(get_spans, SentenceSpans):
+            get_spans.remember(docs)
+
+    def deliver(self, docs: Sequence[Doc]) -> Delivery:
+        """The layers of docs for a listener. While a batch is in training, gradients of all Docs are
+        wanted: some components train copies of those that this one was given.
+        """
+        missing = self.delivery.missing(docs)
+        if missing:
+            learns = self.delivery.is_open
+            layers, backprop = self.model(missing, is_train=learns)
+            self.delivery.add(missing, layers, backprop if learns else None)
+        return self.delivery
 
     def _initialized_mix(self) -> Mix:
         """The mix, sized for the biLM: a pipeline works without `initialize`."""
@@ -221,7 +287,7 @@ class Elmo(TrainablePipe):
         losses = {} if losses is None else losses
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
-        self._finish_delivery()
+        self._finish_batch()
         losses[self.name] = losses.get(self.name, 0.0) + self._unreported_loss
         self._unreported_loss = 0.0
         if not self.listeners:
@@ -230,32 +296,45 @@ class Elmo(TrainablePipe):
         bilm_model.get_shim(self.model).cache = self.cache
         trainable = bilm_model.get_shim(self.model).trainable
         layers, backprop = self.model(docs, is_train=trainable)
-        self._delivery = Delivery(self.model.ops, docs, layers, backprop if trainable else None)
+        self.delivery = Delivery(self.model.ops)
+        self.delivery.add(docs, layers, backprop if trainable else None)
         self._late_optimizer = sgd if trainable and callable(sgd) else None
         for listener in self.listeners:
-            # With several `elmo` it may be another's; one that is gone was of another pipeline.
-            if listener.link.upstream in (None, self):
+            # One that is gone was of another pipeline.
+            if listener.link.upstream is None:
                 listener.connect(self)
-                listener.link.delivery = self._delivery
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the biLM, if it is trainable. `nlp.update` with an optimizer calls this before the
         listeners have sent anything: then it is done before the next batch, with their gradients.
         """
-        if self._delivery is not None and self._delivery.waits:
+        if self.delivery.waits:
             self._late_optimizer = sgd
             return
-        self._finish_delivery()
-        self.model.finish_update(sgd)
+        self._finish_batch()
+        self._step(sgd)
 
-    def _finish_delivery(self) -> None:
-        if self._delivery is not None:
-            self._unreported_loss += self._delivery.finish()
-            self._delivery = None
+    def _finish_batch(self) -> None:
+        self._unreported_loss += self.delivery.finish()
         if self._late_optimizer is not None:
-            self.model.finish_update(self._late_optimizer)
+            self._step(self._late_optimizer)
             self._late_optimizer = None
+
+    def _finish_late_step(self, closed: bool = False) -> None:
+        """What `nlp.update` with an optimizer has left to do, when no gradients can come any more."""
+        if self._late_optimizer is not None and (closed or not self.delivery.is_open):
+            self._finish_batch()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickles and copies have the last step as well."""
+        self._finish_late_step()
+        return super().__reduce_ex__(protocol)
+
+    def _step(self, optimizer: Optimizer) -> None:
+        self.model.finish_update(optimizer)
+        if bilm_model.get_shim(self.model).trainable:
+            self.delivery = Delivery(self.model.ops)
 
     def rehearse(
         self,
@@ -277,6 +356,7 @@ class Elmo(TrainablePipe):
     # Serialisation: the biLM in its own layout, so that a saved pipeline needs no other file
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        self._finish_late_step(closed=True)
         writers: dict[str, Callable[[Path], None]] = {
             "vocab": lambda place: self.vocab.to_disk(place, exclude=exclude),
             "bilm": bilm_model.get_shim(self.model).to_disk,
@@ -298,6 +378,7 @@ class Elmo(TrainablePipe):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        self._finish_late_step(closed=True)
         writers = {
             "vocab": lambda: self.vocab.to_bytes(exclude=exclude),
             "bilm": bilm_model.get_shim(self.model).to_bytes,

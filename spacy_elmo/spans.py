@@ -5,18 +5,26 @@ Span getters are instances, not closures, so that pipelines can be pickled.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
 SpanGetter = Callable[[Sequence[Doc]], list[list[Span]]]
+# As an extension's, so that spaCy says by name that merged Docs do not have it.
+SPANS_KEY: Any = ("._.", "elmo_spans", None, None)
+_RULE = Sentencizer()
 
 
-def sentence_spans() -> SpanGetter:
+def sentence_spans(parsed: bool = False) -> SpanGetter:
     """spacy-elmo.sentence_spans.v1: sentences, the Doc's own where it is annotated with them, else by
-    spaCy's punctuation rule, which needs no other component and leaves the Doc as it is.
+    spaCy's punctuation rule, which needs no other component and leaves the Doc as it is. A Doc that
+    `elmo` has read keeps its sentences: what later components say of them changes no vectors.
+
+    parsed (bool): Whether the sentences of a dependency parse count. A parser mostly stands behind,
+        where training does not show its sentences and predictions would.
     """
-    return SentenceSpans()
+    return SentenceSpans(parsed)
 
 
 def strided_spans(window: int = 128, stride: int = 96) -> SpanGetter:
@@ -33,13 +41,27 @@ def doc_spans() -> SpanGetter:
     return DocSpans()
 
 
+@dataclass(frozen=True)
 class SentenceSpans:
+    parsed: bool = False
+
     def __call__(self, docs: Sequence[Doc]) -> list[list[Span]]:
-        sentencizer = Sentencizer()
-        return [
-            list(doc.sents) if doc.has_annotation("SENT_START") else list(_split(doc, sentencizer))
-            for doc in docs
-        ]
+        return [_between(doc, self._starts(doc)) for doc in docs]
+
+    def remember(self, docs: Sequence[Doc]) -> None:
+        """Let later readings of docs have the same spans; stored with the Docs."""
+        for doc in docs:
+            doc.user_data[SPANS_KEY] = [len(doc), *self._starts(doc)]
+
+    def _starts(self, doc: Doc) -> list[int]:
+        length, *starts = doc.user_data.get(SPANS_KEY, [None])
+        # Else its tokens were merged or split.
+        if length == len(doc):
+            return starts
+        is_parse = doc.has_annotation("DEP")
+        if doc.has_annotation("SENT_START") and (self.parsed or not is_parse):
+            return [sentence.start for sentence in doc.sents]
+        return [i for i, is_start in enumerate(_RULE.predict([doc])[0]) if is_start]
 
 
 @dataclass(frozen=True)
@@ -69,7 +91,6 @@ class DocSpans:
         return [[doc[:]] if len(doc) else [] for doc in docs]
 
 
-def _split(doc: Doc, sentencizer: Sentencizer) -> Iterator[Span]:
-    starts = [i for i, is_start in enumerate(sentencizer.predict([doc])[0]) if is_start]
-    for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):
-        yield doc[start:end]
+def _between(doc: Doc, starts: list[int]) -> list[Span]:
+    ends = [*starts[1:], len(doc)] if starts else []
+    return [doc[start:end] for start, end in zip(starts, ends, strict=True)]

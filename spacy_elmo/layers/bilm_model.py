@@ -1,6 +1,6 @@
 """The biLM as a Thinc model: Docs -> layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,7 @@ from ..bilm.precision import PRECISIONS, Precision
 from ..spans import SpanGetter
 from .bilm_shim import BiLMShim
 from .feature_cache import key_of
+from .portions import parts, portions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,15 +76,29 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 def forward(
     model: Model[InT, OutT], docs: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], InT]]:
+    load(model)
+    spans = model.attrs["reading"].get_spans(docs)
+    if is_train and get_shim(model).trainable:
+        return _recorded(model, docs, spans)
+    return _read(model, docs, spans), lambda d_layers: []
+
+
+def read_in_parts(model: Model[InT, OutT], doc: Doc) -> Iterator[Floats3d]:
+    """The layers of a Doc, part after part: what reads them need not have all at once."""
+    load(model)
+    (spans,) = model.attrs["reading"].get_spans([doc])
+    for _, _, tensor in _parts(model, doc, spans):
+        yield cast(Floats3d, torch2xp(tensor))
+
+
+def _recorded(
+    model: Model[InT, OutT], docs: InT, spans: list[list[Span]]
+) -> tuple[OutT, Callable[[OutT], InT]]:
     import torch
 
-    load(model)
-    shim = get_shim(model)
-    spans = model.attrs["reading"].get_spans(docs)
-    if not shim.trainable:
-        return _frozen_layers(model, docs, spans), lambda d_layers: []
-    with torch.set_grad_enabled(is_train):
-        tensors = _embed(model, docs, spans)
+    whole = [(0, len(doc), its) for doc, its in zip(docs, spans, strict=True)]
+    with torch.enable_grad():
+        tensors = _embed(model, docs, whole)
     layers = [cast(Floats3d, torch2xp(tensor.detach())) for tensor in tensors]
 
     def backprop(d_layers: OutT) -> InT:
@@ -98,33 +113,68 @@ def forward(
     return layers, backprop
 
 
-def _frozen_layers(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> OutT:
+def _read(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> OutT:
     """Layers of each Doc, those that the cache has from there."""
-    import torch
-
     reading: Reading = model.attrs["reading"]
-    cache = get_shim(model).open_cache(f"{reading.carry_state} {reading.precision}")
+    shim = get_shim(model)
+    cache = None
+    if not shim.trainable:
+        cache = shim.open_cache(f"{reading.carry_state} {reading.precision}")
     keys = [key_of(doc, its) if cache else b"" for doc, its in zip(docs, spans, strict=True)]
     found = {i: X for i, key in enumerate(keys) if cache and (X := cache.get(key)) is not None}
-    missing = [i for i in range(len(docs)) if i not in found]
-    with torch.no_grad():
-        fresh = _embed(model, [docs[i] for i in missing], [spans[i] for i in missing])
     layers = {i: model.ops.asarray3f(cast(Floats3d, X)) for i, X in found.items()}
-    for i, tensor in zip(missing, fresh, strict=True):
-        if cache:
-            cache.put(keys[i], tensor.cpu().numpy())
-        layers[i] = cast(Floats3d, torch2xp(tensor))
+    missing = (i for i in range(len(docs)) if i not in found)
+    for at in portions(missing, lambda i: len(docs[i]), reading.batch_words):
+        portion = [docs[i] for i in at]
+        for i, tensor in zip(at, _portion(model, portion, [spans[i] for i in at]), strict=True):
+            if cache:
+                cache.put(keys[i], tensor.cpu().numpy())
+            layers[i] = cast(Floats3d, torch2xp(tensor))
     return [layers[i] for i in range(len(docs))]
 
 
-def _embed(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> list["Tensor"]:
-    """Layers of each Doc. *Shape:* (layers, tokens, width)."""
+def _portion(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> list["Tensor"]:
+    import torch
+
+    if len(docs) > 1 or model.attrs["reading"].carry_state:
+        whole = [(0, len(doc), its) for doc, its in zip(docs, spans, strict=True)]
+        with torch.no_grad():
+            return _embed(model, docs, whole)
+    weight = next(get_shim(model).bilm.parameters())
+    layers = weight.new_empty(model.get_dim("nL"), len(docs[0]), model.get_dim("nO"))
+    for start, end, tensor in _parts(model, docs[0], spans[0]):
+        layers[:, start:end] = tensor
+    return [layers]
+
+
+def _parts(
+    model: Model[InT, OutT], doc: Doc, spans: list[Span]
+) -> Iterator[tuple[int, int, "Tensor"]]:
+    """Start, end and layers of the parts of a Doc that are read one after the other."""
+    import torch
+
+    reading: Reading = model.attrs["reading"]
+    all_at_once = [(0, len(doc), spans)]
+    cut = all_at_once if reading.carry_state else parts(doc, spans, reading.batch_words)
+    for start, end, inside in cut:
+        with torch.no_grad():
+            (tensor,) = _embed(model, [doc], [(start, end, inside)])
+        yield start, end, tensor
+
+
+def _embed(
+    model: Model[InT, OutT], docs: InT, regions: list[tuple[int, int, list[Span]]]
+) -> list["Tensor"]:
+    """Layers of a region of each Doc, from a start to an end, with the spans in it.
+
+    *Shape:* (layers, tokens, width).
+    """
     reading: Reading = model.attrs["reading"]
     embedder = get_shim(model).embedder(reading.batch_words, reading.precision)
     # For each Doc and span the tokens that the biLM sees; a span of whitespace is none.
     seen = [
         [tokens for span in its if (tokens := [t.i for t in span if not t.is_space])]
-        for its in spans
+        for _, _, its in regions
     ]
     words = [
         [[doc[i].text for i in tokens] for tokens in spans]
@@ -136,22 +186,22 @@ def _embed(model: Model[InT, OutT], docs: InT, spans: list[list[Span]]) -> list[
         flat = iter(embedder.tensors(sentence for document in words for sentence in document))
         layers = [[next(flat) for _ in document] for document in words]
     return [
-        _place(model, len(doc), tokens, X)
-        for doc, tokens, X in zip(docs, seen, layers, strict=True)
+        _place(model, start, end, tokens, X)
+        for (start, end, _), tokens, X in zip(regions, seen, layers, strict=True)
     ]
 
 
 def _place(
-    model: Model[InT, OutT], length: int, spans: list[list[int]], layers: list[Any]
+    model: Model[InT, OutT], start: int, end: int, spans: list[list[int]], layers: list[Any]
 ) -> "Tensor":
-    """Spans' layers where their tokens stand in the Doc; the average where they overlap."""
+    """Spans' layers where their tokens stand between start and end; the average where they overlap."""
     import torch
 
     weight = next(get_shim(model).bilm.parameters())
-    placed = weight.new_zeros(model.get_dim("nL"), length, model.get_dim("nO"))
+    placed = weight.new_zeros(model.get_dim("nL"), end - start, model.get_dim("nO"))
     if not spans:
         return placed
-    at = torch.tensor([token for tokens in spans for token in tokens], dtype=torch.int64)
-    times = torch.bincount(at, minlength=length).clamp_min(1).to(placed)
+    at = torch.tensor([token - start for tokens in spans for token in tokens], dtype=torch.int64)
+    times = torch.bincount(at, minlength=end - start).clamp_min(1).to(placed)
     placed = placed.index_add(1, at.to(placed.device), torch.cat(layers, dim=1))
     return placed / times[None, :, None]

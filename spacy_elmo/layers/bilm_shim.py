@@ -3,10 +3,11 @@
 import copy
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import srsly
-from thinc.api import Optimizer, PyTorchShim, get_torch_default_device
+from thinc.api import Optimizer, PyTorchShim, get_torch_default_device, torch2xp, xp2torch
+from thinc.types import FloatsXd
 
 if TYPE_CHECKING:
     from ..bilm.config import BiLMConfig
@@ -71,8 +72,20 @@ class BiLMShim(PyTorchShim):
         return self.cache
 
     def finish_update(self, optimizer: Optimizer) -> None:
+        """As PyTorchShim, which makes each weight a view of the one before it: of those none is freed."""
+        import torch
+
         if self.trainable and self._model is not None:
-            super().finish_update(optimizer)
+            for name, weight in self._model.named_parameters():
+                if weight.grad is None:
+                    continue
+                updated, _ = optimizer(
+                    (self.id, name),
+                    cast(FloatsXd, torch2xp(weight.data)),
+                    cast(FloatsXd, torch2xp(weight.grad)),
+                )
+                with torch.no_grad():
+                    weight.copy_(xp2torch(updated, device=weight.device))
             # Else a step without gradients would still move the weights, by the optimizer's momentum.
             self._model.zero_grad(set_to_none=True)
             if self._embedder is not None:

@@ -24,8 +24,12 @@ class Upstream(Protocol):
     def sizes(self) -> tuple[int, int]:
         """Layers, and the width of each."""
 
-    def annotate(self, docs: Sequence[Doc]) -> None:
-        """Set the layers of docs."""
+    @property
+    def delivery(self) -> Delivery:
+        """Layers that it has made with its present weights."""
+
+    def deliver(self, docs: Sequence[Doc]) -> Delivery:
+        """The same, with those of docs."""
 
 
 class Link:
@@ -35,7 +39,6 @@ class Link:
 
     def __init__(self, upstream: Upstream | None = None) -> None:
         self._upstream = weakref.ref(upstream) if upstream is not None else None
-        self.delivery: Delivery | None = None
 
     @property
     def upstream(self) -> Upstream | None:
@@ -78,29 +81,24 @@ class ElmoListener(Model[InT, OutT]):
         if self.link.upstream is not upstream:
             self.link = Link(upstream)
 
-    def delivered_layers(self, docs: Sequence[Doc], is_train: bool) -> list[Floats3d] | None:
-        """Layers of docs, if they are of the batch in training. To predict, only those of a frozen
-        biLM: a trainable one may have been updated since.
-        """
-        delivery = self.link.delivery
-        if delivery is None or not (is_train or delivery.is_frozen):
-            return None
-        return delivery.get(docs)
-
-    def stored_layers(self, docs: Sequence[Doc]) -> list[Floats3d]:
-        """Layers that docs carry; where they carry none, the upstream component makes them now (as
-        `rehearse` and `initialize` need).
+    def known_layers(self, docs: Sequence[Doc]) -> list[Floats3d]:
+        """Layers to predict from: those that the upstream component has made of docs with its present
+        weights, else those that docs carry, else it makes them now (as `initialize` needs).
         """
         upstream = self.link.upstream
-        if upstream is None and self.upstream_name == "*":
-            name = None
+        if upstream is None:
+            name = None if self.upstream_name == "*" else self.upstream_name
+            made: set[Doc] = set()
         else:
-            name = upstream.name if upstream is not None else self.upstream_name
-        bare = [doc for doc in docs if get_layers(doc, name) is None]
+            name = upstream.name
+            made = set(docs) - set(upstream.delivery.missing(docs))
+        found = {doc: get_layers(doc, name) for doc in docs if doc not in made}
+        bare = [doc for doc in docs if doc in made or found[doc] is None]
         if bare:
-            self.require_upstream().annotate(bare)
+            made_now = self.require_upstream().deliver(bare).get(bare)
+            found.update(zip(bare, made_now, strict=True))
         # Stored layers may have come from another device.
-        return [self.ops.asarray3f(get_layers(doc, name)) for doc in docs]  # type: ignore[arg-type]
+        return [self.ops.asarray3f(found[doc]) for doc in docs]  # type: ignore[arg-type]
 
     def check_sizes(self, layers: Sequence[Floats3d]) -> None:
         """Raises ValueError unless layers are of the biLM whose layers the mix has learned to mix."""
@@ -144,10 +142,11 @@ def initialize_mix(listener: Model[InT, OutT], n_layers: int, width: int) -> Non
 def forward(
     model: Model[InT, OutT], docs: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], InT]]:
+    """In training never from what docs carry, which a biLM in training made with other weights."""
     assert isinstance(model, ElmoListener)
-    delivered = model.delivered_layers(docs, is_train)
-    delivery = model.link.delivery if delivered is not None else None
-    layers = delivered if delivered is not None else model.stored_layers(docs)
+    upstream = model.link.upstream
+    delivery = upstream.deliver(docs) if is_train and upstream is not None else None
+    layers = model.known_layers(docs) if delivery is None else delivery.get(docs)
     model.check_sizes(layers)
     outputs, backprop_head = model.layers[0](layers, is_train=is_train)
 

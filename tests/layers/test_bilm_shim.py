@@ -1,12 +1,15 @@
 """The biLM inside a Thinc model: read late, copied or shared, stored exactly."""
 
 import copy
+import gc
 import pickle
 import shutil
+import sys
 
 import pytest
 import spacy
 import torch
+from thinc.api import SGD, Adam
 
 from spacy_elmo.bilm import loading
 from spacy_elmo.bilm.errors import BiLMError
@@ -125,3 +128,48 @@ def test_stored_weights_replace_those_that_were_read(bilm_dir):
         bilm_model.get_shim(other).bilm.token_encoder.embedding.weight.zero_()
     model.from_bytes(other.to_bytes())
     assert not bilm_model.get_shim(model).bilm.token_encoder.embedding.weight.any()
+
+
+def test_steps_leave_no_memory_behind(bilm_dir):
+    model = make_model(bilm_dir, trainable=True)
+    docs = [spacy.blank("en").make_doc("Ann met Bob")]
+    optimizer = Adam(0.001)
+
+    def step():
+        layers, backprop = model(docs, is_train=True)
+        backprop(layers)
+        model.finish_update(optimizer)
+
+    def blocks_after(steps):
+        for _ in range(steps):
+            step()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    start = blocks_after(10)
+    n_weights = len(list(bilm_model.get_shim(model).bilm.parameters()))
+    # Less than one object for each weight and step.
+    assert blocks_after(20) - start < 20 * n_weights / 4
+
+
+def plain(key, weights, gradient):
+    """Makes a new array, where Thinc's change theirs."""
+    return weights - 0.1 * gradient, gradient
+
+
+@pytest.mark.parametrize("make_optimizer", [lambda: SGD(0.1), lambda: Adam(0.01), lambda: plain])
+def test_a_step_is_the_optimizers(bilm_dir, make_optimizer):
+    """Against the same optimizer on arrays."""
+    model = make_model(bilm_dir, trainable=True)
+    bilm = bilm_model.get_shim(model).bilm
+    by_hand, optimizer = make_optimizer(), make_optimizer()
+    expected = {name: w.detach().numpy().copy() for name, w in bilm.named_parameters()}
+    for _ in range(3):
+        layers, backprop = model([spacy.blank("en").make_doc("Ann met Bob")], is_train=True)
+        backprop([X * 0.001 for X in layers])
+        for name, weight in bilm.named_parameters():
+            gradient = weight.grad.numpy().copy()
+            expected[name], _ = by_hand((0, name), expected[name], gradient)
+        model.finish_update(optimizer)
+        for name, weight in bilm.named_parameters():
+            torch.testing.assert_close(weight.detach(), torch.tensor(expected[name]))

@@ -1,6 +1,7 @@
 """One batch's layers on their way to the listeners, and the gradients on their way back."""
 
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -25,7 +26,8 @@ class Batch:
         self.layers = [self.filled(doc, row + 1.0) for row, doc in enumerate(self.docs)]
         self.received = []
         backprop = self.received.append if trainable else None
-        self.delivery = Delivery(self.ops, self.docs, self.layers, backprop)
+        self.delivery = Delivery(self.ops)
+        self.delivery.add(self.docs, self.layers, backprop)
 
     def filled(self, doc, value):
         return self.ops.asarray(np.full((2, len(doc), 3), value, dtype="float32"))
@@ -40,14 +42,14 @@ def test_docs_in_any_order_get_their_own_layers():
 
 def test_a_doc_of_the_same_words_is_not_of_the_batch():
     batch = Batch()
-    assert batch.delivery.get([Doc(VOCAB, words=WORDS[0])]) is None
-    assert batch.delivery.get([batch.docs[0], Doc(VOCAB, words=WORDS[0])]) is None
+    other = Doc(VOCAB, words=WORDS[0])
+    assert batch.delivery.missing([batch.docs[0], other, other]) == [other]
 
 
 def test_two_batches_of_the_same_words_are_told_apart():
     one, other = Batch(), Batch()
-    assert one.delivery.get(other.docs) is None
-    assert one.delivery.get(one.docs) == one.layers
+    assert one.delivery.missing(other.docs) == other.docs
+    assert one.delivery.missing(one.docs) == []
 
 
 def test_gradients_are_summed_over_listeners_and_follow_their_docs():
@@ -80,11 +82,14 @@ def test_docs_without_gradients_get_zeros():
     assert not total[0].any() and total[1].all()
 
 
-def test_gradients_are_passed_on_once():
+def test_gradients_are_passed_on_once_and_later_ones_refused():
     batch = Batch()
     batch.delivery.add_gradients([batch.docs[0]], [batch.filled(batch.docs[0], 1.0)])
     assert batch.delivery.finish() > 0
-    batch.delivery.add_gradients([batch.docs[0]], [batch.filled(batch.docs[0], 1.0)])
+    with pytest.raises(
+        RuntimeError, match="after its `elmo` was updated, expected it before: call"
+    ):
+        batch.delivery.add_gradients([batch.docs[0]], [batch.filled(batch.docs[0], 1.0)])
     assert batch.delivery.finish() == 0.0
     assert len(batch.received) == 1
 
@@ -121,7 +126,7 @@ def test_a_copy_is_without_the_batch(way):
     batch = Batch()
     batch.delivery.add_gradients(batch.docs, batch.layers)
     other = way(batch.delivery)
-    assert other.get(batch.docs) is None and not other.waits
+    assert other.missing(batch.docs) == batch.docs and not other.waits
     assert other.finish() == 0.0 and batch.received == []
     assert batch.delivery.finish() > 0
 
@@ -132,3 +137,39 @@ def test_it_computes_where_its_ops_are():
         batch.delivery.add_gradients([batch.docs[0]], [batch.filled(batch.docs[0], 1.0)])
     assert batch.delivery.finish() == 4.0 * 2 * 2 * 3
     assert all(type(dX) is Array for dX in batch.received[0])
+
+
+def test_docs_that_come_later_have_a_backprop_of_their_own():
+    batch, received = Batch(), []
+    copied = batch.docs[1].copy()
+    batch.delivery.add([copied], [batch.filled(copied, 5.0)], received.append)
+    docs = [copied, batch.docs[1]]
+    batch.delivery.add_gradients(docs, [batch.filled(copied, 2.0), batch.filled(copied, 3.0)])
+    assert batch.delivery.finish() == pytest.approx((4 + 9) * 2 * 3 * 3)
+    assert [set(dX.ravel().tolist()) for dX in received[0]] == [{2.0}]
+    assert set(batch.received[0][1].ravel().tolist()) == {3.0}
+
+
+def test_annotating_does_not_replace_what_learns():
+    batch = Batch()
+    batch.delivery.add(batch.docs, [-X for X in batch.layers], None)
+    assert batch.delivery.get(batch.docs)[0] is batch.layers[0]
+
+
+def test_it_is_open_while_its_docs_live():
+    batch = Batch()
+    assert batch.delivery.is_open
+    batch.delivery.add_gradients([batch.docs[0]], [batch.filled(batch.docs[0], 1.0)])
+    batch.docs.clear()
+    gc.collect()
+    assert not batch.delivery.is_open
+    assert batch.delivery.finish() > 0, "the gradients outlive them"
+    assert not Batch(trainable=False).delivery.is_open
+
+
+def test_a_doc_whose_tokens_were_merged_is_missing():
+    batch = Batch()
+    doc = batch.docs[1]
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    assert batch.delivery.missing(batch.docs) == [doc]

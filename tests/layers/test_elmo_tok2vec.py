@@ -12,7 +12,6 @@ from spacy_elmo.layers import bilm_model
 from spacy_elmo.layers.delivery import Delivery
 from spacy_elmo.layers.listener import ElmoListener
 from spacy_elmo.layers.scalar_mix import ScalarMix
-from spacy_elmo.output import set_layers
 
 NLP = spacy.blank("en")
 WIDTH, ELMO = 8, 16
@@ -149,16 +148,14 @@ def test_listeners_send_the_gradient_that_a_bilm_of_its_own_gets(bilm_dir):
     shared.initialize(X=docs)
     copy_parameters(unshared, shared)
     layers, backprop_bilm = elmo(docs, is_train=True)
-    delivery = Delivery(elmo.ops, docs, layers, backprop_bilm)
-    for listener in listeners:
-        listener.link.delivery = delivery
+    upstream.delivery.add(docs, layers, backprop_bilm)
     results = []
     for tok2vec in (unshared, shared):
         rng = np.random.default_rng(0)
         outputs, backprop = tok2vec(docs, is_train=True)
         backprop([rng.normal(size=Y.shape).astype("float32") for Y in outputs])
         results.append(outputs)
-    delivery.finish()
+    upstream.delivery.finish()
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     apart = [dict(s.bilm.named_parameters()) for node in unshared.walk() for s in node.shims]
@@ -173,14 +170,16 @@ class Upstream:
 
     def __init__(self, model):
         self.model = model
+        self.delivery = Delivery(model.ops)
 
     def sizes(self):
         bilm_model.load(self.model)
         return self.model.get_dim("nL"), self.model.get_dim("nO")
 
-    def annotate(self, docs):
-        for doc, layers in zip(docs, self.model.predict(docs), strict=True):
-            set_layers(doc, self.name, layers)
+    def deliver(self, docs):
+        missing = self.delivery.missing(docs)
+        self.delivery.add(missing, self.model.predict(missing), None)
+        return self.delivery
 
 
 def copy_parameters(source: Model, target: Model):

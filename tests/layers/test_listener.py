@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
+from thinc.api import NumpyOps
 
 from spacy_elmo.layers.delivery import Delivery
 from spacy_elmo.layers.listener import ElmoListener, Link
@@ -23,7 +24,8 @@ class Component:
 
     def __init__(self, name="elmo", value=1.0, n_layers=N_LAYERS, width=WIDTH):
         self.name, self.value, self.n_layers, self.width = name, value, n_layers, width
-        self.annotated = []
+        self.read = []
+        self.delivery = Delivery(NumpyOps())
 
     def sizes(self):
         return self.n_layers, self.width
@@ -32,9 +34,17 @@ class Component:
         return np.full((self.n_layers, len(doc), self.width), self.value, dtype="float32")
 
     def annotate(self, docs):
-        self.annotated.extend(docs)
         for doc in docs:
             set_layers(doc, self.name, self.layers(doc))
+
+    def deliver(self, docs):
+        missing = self.delivery.missing(docs)
+        self.read.extend(missing)
+        self.delivery.add(missing, [self.layers(doc) for doc in missing], None)
+        return self.delivery
+
+    def train(self, docs, factor, backprop):
+        self.delivery.add(docs, [factor * self.layers(doc) for doc in docs], backprop)
 
 
 def make_docs():
@@ -63,18 +73,17 @@ def test_initialization_takes_the_sizes_of_the_upstream_bilm():
 def test_layers_that_the_docs_carry_are_not_made_again():
     component, docs = Component(), make_docs()
     component.annotate(docs)
-    component.annotated.clear()
     outputs = make_listener(component).predict(docs)
     assert [Y.shape for Y in outputs] == [(2, WIDTH), (0, WIDTH), (1, WIDTH)]
-    assert component.annotated == []
+    assert component.read == []
 
 
-def test_docs_without_layers_are_annotated_on_demand():
+def test_layers_of_docs_without_are_made_on_demand_and_not_stored():
     component, docs = Component(), make_docs()
     component.annotate(docs[:1])
-    component.annotated.clear()
     assert values(make_listener(component).predict(docs)) == [{1.0}, set(), {1.0}]
-    assert component.annotated == docs[1:]
+    assert component.read == docs[1:]
+    assert get_layers(docs[2]) is None
 
 
 def test_it_reads_the_layers_of_its_own_upstream():
@@ -109,26 +118,24 @@ def test_without_upstream_and_layers_it_says_what_to_do(upstream, said):
 
 def test_in_training_it_uses_the_delivery_and_answers_with_gradients():
     component, docs, received = Component(), make_docs(), []
+    component.annotate(docs)
     listener = make_listener(component)
-    layers = [2 * component.layers(doc) for doc in docs]
-    listener.link.delivery = Delivery(listener.ops, docs, layers, received.append)
+    component.train(docs, 2, received.append)
     outputs, backprop = listener([docs[2], docs[0]], is_train=True)
     assert values(outputs) == [{2.0}, {2.0}]
     assert backprop([np.ones_like(Y) for Y in outputs]) == []
-    listener.link.delivery.finish()
+    component.delivery.finish()
     np.testing.assert_allclose(received[0][0], 1 / N_LAYERS, rtol=1e-6)
-    assert component.annotated == []
+    assert component.read == []
 
 
-def test_of_docs_outside_the_delivery_nothing_comes_back():
-    component, docs, received = Component(), make_docs(), []
-    listener = make_listener(component)
-    layers = [component.layers(doc) for doc in docs]
-    listener.link.delivery = Delivery(listener.ops, docs, layers, received.append)
-    outputs, backprop = listener(make_docs(), is_train=True)
-    backprop(outputs)
-    assert listener.link.delivery.finish() == 0.0 and received == []
-    assert listener.get_ref("mix").has_grad("gamma")
+def test_in_training_it_does_not_read_what_docs_carry():
+    """The biLM may have been trained since."""
+    component, docs = Component(value=1.0), make_docs()
+    component.annotate(docs)
+    component.value = 2.0
+    outputs, _ = make_listener(component)(docs, is_train=True)
+    assert values(outputs) == [{2.0}, set(), {2.0}]
 
 
 def test_its_own_dropout_is_at_work_in_training_only():
@@ -156,17 +163,6 @@ def test_a_component_that_is_gone_is_no_upstream():
     assert listener.link.upstream is None
 
 
-def test_connecting_again_keeps_the_delivery_of_the_same_upstream():
-    component = Component()
-    listener = make_listener(component)
-    listener.link.delivery = Delivery(listener.ops, [], [], None)
-    held = listener.link.delivery
-    listener.connect(component)
-    assert listener.link.delivery is held
-    listener.connect(Component())
-    assert listener.link.delivery is None
-
-
 def test_a_copy_shares_the_upstream_unless_that_is_copied_with_it():
     component = Component()
     listener = make_listener(component)
@@ -180,7 +176,6 @@ def test_a_pickle_takes_the_upstream_along():
     listener = make_listener(component)
     component_2, listener_2 = pickle.loads(pickle.dumps((component, listener)))
     assert listener_2.link.upstream is component_2
-    assert listener_2.link.delivery is None
     assert pickle.loads(pickle.dumps(Link())).upstream is None
 
 
@@ -204,18 +199,14 @@ def test_docs_that_changed_are_refused():
         get_layers(doc)
 
 
-@pytest.mark.parametrize(("backprop", "predicted"), [(lambda d_layers: None, 2.0), (None, 1.0)])
-def test_prediction_reads_what_the_docs_carry_now(backprop, predicted):
-    """After an update of a trainable biLM the batch in training has the layers from before it; those of
-    a frozen one are what they were, and are not made again.
-    """
-    component = Component(value=1.0)
+@pytest.mark.parametrize("backprop", [lambda d_layers: None, None])
+def test_what_was_made_last_goes_before_what_docs_carry(backprop):
+    """The delivery is of the present weights, or the component drops it."""
+    component, docs = Component(value=1.0), make_docs()
     listener = make_listener(component)
-    docs = make_docs()
-    before = [component.layers(doc) for doc in docs]
-    listener.link.delivery = Delivery(listener.ops, docs, before, backprop)
-    component.value = 2.0
     component.annotate(docs)
-    trained, _ = listener(docs, is_train=True)
-    assert values(trained) == [{1.0}, set(), {1.0}]
-    assert values(listener.predict(docs)) == [{predicted}, set(), {predicted}]
+    component.train(docs, 3, backprop)
+    for is_train in (True, False):
+        assert values(listener(docs, is_train=is_train)[0]) == [{3.0}, set(), {3.0}]
+    component.delivery = Delivery(NumpyOps())
+    assert values(listener.predict(docs)) == [{1.0}, set(), {1.0}]

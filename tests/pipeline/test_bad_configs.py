@@ -93,6 +93,22 @@ def encoder_of_no_width(place):
     return nlp
 
 
+def spacys_listener(place):
+    nlp = elmo_first(place)
+    tok2vec = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "elmo"}
+    nlp.add_pipe(
+        "tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}}
+    )
+    return nlp
+
+
+def linker(place, tok2vec):
+    nlp = elmo_first(place)
+    model = {"@architectures": "spacy.EntityLinker.v2", "tok2vec": tok2vec}
+    nlp.add_pipe("entity_linker", config={"model": model})
+    return nlp
+
+
 BUILD = ()
 ADD_ONE = 'add one there, nlp.add_pipe("elmo", first=True), or correct the name'
 NO_UPSTREAM = "no `elmo` component"
@@ -109,6 +125,29 @@ CASES = {
         BEFORE,
         ADD_ONE,
     ),
+    "spaCy's own listener": Case(
+        spacys_listener,
+        BUILD,
+        "upstream = 'elmo'",
+        "spaCy's Tok2VecListener",
+        "spacy-elmo.ElmoListener.v1",
+        "put it in its place in [components.tagger.model.tok2vec]",
+    ),
+    **{
+        f"an entity linker, {name}": Case(
+            partial(linker, tok2vec=tok2vec),
+            BUILD,
+            "[components.entity_linker.model.tok2vec]",
+            "an ElmoListener at the output of its tok2vec, or as its tok2vec",
+            "expected one at the input",
+            "with a listener as input and output = null",
+        )
+        for name, tok2vec in {
+            "output": tok2vec_config(("output",)),
+            "both": tok2vec_config(("input", "output")),
+            "bare": LISTENER,
+        }.items()
+    },
     "a wrong upstream": Case(
         partial(elmo_first, upstream="emlo"),
         (initialize,),

@@ -23,6 +23,7 @@ from pipelines import (
     train,
     weights_of,
 )
+from thinc.api import SGD
 
 from spacy_elmo.bilm.loading import load_bilm
 
@@ -190,3 +191,20 @@ def test_elmo_can_be_left_out_at_load(nlp, tmp_path):
 def test_a_frozen_bilm_is_shared_by_copies(bilm):
     nlp = make_nlp(bilm)
     assert get_bilm(deepcopy(nlp)) is get_bilm(nlp)
+
+
+@pytest.mark.parametrize("way", [*WAYS, None])
+def test_the_last_step_of_update_is_saved(bilm, tmp_path, way):
+    """`nlp.update` with an optimizer leaves the biLM's step to the next batch. None: a prediction."""
+    by_update, by_loop = (make_warm_nlp(bilm, trainable=True) for _ in range(2))
+    by_update.update(make_examples(by_update), sgd=SGD(0.05, L2=0.0))
+    by_loop.update(make_examples(by_loop), sgd=False)
+    for _, component in by_loop.pipeline:
+        component.finish_update(SGD(0.05, L2=0.0))
+    if way is None:
+        by_update("Ann met Bob")
+    else:
+        by_update = way(by_update, tmp_path)
+    expected = weights_of(get_bilm(by_loop))
+    for name, weights in weights_of(get_bilm(by_update)).items():
+        np.testing.assert_allclose(weights, expected[name], atol=1e-6, err_msg=name)

@@ -10,6 +10,7 @@ from pipelines import (
     add_task,
     changed,
     component_config,
+    counting_bilm_calls,
     get_bilm,
     get_listeners,
     make_examples,
@@ -100,3 +101,44 @@ def test_a_component_may_listen_to_both(bilm_dir, tmp_path):
     expected = predictions(nlp)
     nlp.to_disk(tmp_path / "saved")
     assert predictions(spacy.load(tmp_path / "saved")) == expected
+
+
+@pytest.fixture
+def side_by_side(bilm_dir, tmp_path):
+    """The second is nearer to the tagger, which listens to any."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm_dir, "first", keep_layers=False)
+    add_elmo(nlp, write_larger(tmp_path / "larger"), "second", keep_layers=False)
+    add_task(nlp, "tagger")
+    nlp.initialize(lambda: make_examples(nlp))
+    train(nlp)
+    return nlp
+
+
+def test_a_listener_is_of_one_upstream_only(side_by_side):
+    nlp = side_by_side
+    assert nlp.get_pipe("first").listening_components == []
+    assert nlp.get_pipe("second").listening_components == ["tagger"]
+    doc = nlp("Ann met Bob")
+    assert get_layers(doc, "first") is None and get_layers(doc, "second") is not None
+    with counting_bilm_calls(nlp, "first") as calls:
+        nlp.update(make_examples(nlp))
+    assert calls == [], "nobody listens to it"
+
+
+def test_only_the_upstreams_listeners_are_replaced(side_by_side):
+    nlp = side_by_side
+    expected = predictions(nlp)
+    with pytest.raises(ValueError, match="E887"):
+        nlp.replace_listeners("first", "tagger", ["model.tok2vec.input"])
+    nlp.replace_listeners("second", "tagger", ["model.tok2vec.input"])
+    assert predictions(nlp) == expected
+    nlp.remove_pipe("second")
+    assert predictions(nlp) == expected
+    assert nlp.get_pipe("first").listening_components == []
+
+
+def test_with_the_nearest_gone_the_other_is_listened_to(side_by_side):
+    nlp = side_by_side
+    nlp.remove_pipe("second")
+    assert nlp.get_pipe("first").listening_components == ["tagger"]

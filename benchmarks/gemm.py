@@ -12,7 +12,6 @@ from torch import Tensor
 
 from spacy_elmo import BiLM
 from spacy_elmo.bilm import packed_lstm, packed_tokens
-from spacy_elmo.bilm.precision import Precision
 from spacy_elmo.bilm.products import OneDnnProduct, Product, TorchProduct, has_onednn, pack
 from spacy_elmo.bilm.side_by_side import side_by_side
 
@@ -74,8 +73,8 @@ def counted(bilm: BiLM) -> Iterator[list[int]]:
     """
     counts: list[int] = []
 
-    def counting_pack(weight: Tensor, bias: Tensor | None, precision: Precision) -> Product:
-        return CountedProduct(pack(weight, bias, precision), weight, counts)
+    def counting_pack(weight: Tensor, *settings: Any, **more: Any) -> Product:
+        return CountedProduct(pack(weight, *settings, **more), weight, counts)
 
     def count_convolution(module: torch.nn.Module, inputs: Any, output: Tensor) -> None:
         weight = module.weight

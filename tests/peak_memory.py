@@ -17,7 +17,8 @@ class PeakMemory(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(tensor, torch.Tensor):
+            # Packed weights have no storage of PyTorch's, nor do they follow the text.
+            if isinstance(tensor, torch.Tensor) and not tensor.is_mkldnn:
                 storage = tensor.untyped_storage()
                 self._live[storage.data_ptr()] = (StorageWeakRef(storage), storage.nbytes())
         self._live = {k: held for k, held in self._live.items() if not held[0].expired()}

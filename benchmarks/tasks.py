@@ -107,7 +107,7 @@ def run(
     data: Path = typer.Option(..., help="The folder of the tasks' folders", exists=True),
     task: list[str] = typer.Option(list(GENERAL), help=f"Of {', '.join(TASKS)}"),
     bilm: str = typer.Option("en_elmo_sm", help="The biLM of the system elmo"),
-    placement: str = typer.Option("input", help="Where the system elmo has ELMo"),
+    placement: str = typer.Option("both", help="Where the system elmo has ELMo"),
     pretrained: Path | None = typer.Option(None, help="Weights for the system spacy-pretrain"),
     max_steps: int = typer.Option(3000, help="Training steps"),
     results: Path = typer.Option(RESULTS, help="Where results are, and are added"),

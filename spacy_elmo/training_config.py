@@ -27,10 +27,12 @@ LISTENER = {
         "@layers": "spacy-elmo.ScalarMix.v1",
         "weights": "learned",
         "l2": 0.001,
-        "normalize_layers": False,
+        "normalize_layers": True,
     },
-    "dropout": 0.5,
+    "dropout": 0.2,
 }
+# Must know the width of its tok2vec before a biLM is read (linker.py).
+INPUT_ONLY = ("entity_linker",)
 
 
 def elmo_config(
@@ -103,7 +105,7 @@ def _rewrite(plain: Config, listening: list[str], model: str, placement: Placeme
             "input": None,
             "output": None,
         }
-        for place in ("input", "output") if placement == "both" else (placement,):
+        for place in _places(placement, name):
             block[place] = copy.deepcopy(LISTENER)
         block.update({part: copy.deepcopy(shared[part]) for part in ("embed", "encode")})
         block["embed"]["width"] = f"${{components.{name}.model.tok2vec.encode.width}}"
@@ -114,3 +116,9 @@ def _rewrite(plain: Config, listening: list[str], model: str, placement: Placeme
     config["nlp"]["pipeline"] = ["elmo", *rest]
     config["paths"]["bilm"] = model
     return config
+
+
+def _places(placement: Placement, name: str) -> tuple[str, ...]:
+    if placement != "both":
+        return (placement,)
+    return ("input",) if name in INPUT_ONLY else ("input", "output")

@@ -85,7 +85,7 @@ def test_is_what_init_config_writes(name: str) -> None:
     spaCy's own defaults may differ from version to version, so only this package's parts must agree.
     """
     shown = load_config(ROOT / "configs" / f"{name}.cfg")
-    written, _ = elmo_config("en", PIPELINES[name], "en_elmo_sm", "input", "efficiency")
+    written, _ = elmo_config("en", PIPELINES[name], "en_elmo_sm", "both", "efficiency")
     assert shown["components"]["elmo"] == written["components"]["elmo"]
     assert shown["nlp"]["pipeline"] == written["nlp"]["pipeline"]
     assert shown["paths"]["bilm"] == written["paths"]["bilm"]

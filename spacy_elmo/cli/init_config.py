@@ -34,7 +34,7 @@ def init_config_cli(
     ),
     model: str = Opt("en_elmo_sm", "--model", "-m", help="A biLM's name, or the path of one"),
     placement: Placement = Opt(
-        Placement.input,
+        Placement.both,
         "--placement",
         help="Where ELMo joins each component's own vectors: before its encoder, after it, or both",
     ),

@@ -62,6 +62,16 @@ def test_init_config_places_listeners(
     assert set(nlp.get_pipe("elmo").listening_components) == {"tagger", "parser", "ner"}
 
 
+def test_an_entity_linker_gets_elmo_at_its_input_alone(bilm_dir: Path) -> None:
+    result = run("init-config", "-p", "ner,entity_linker", "--model", bilm_dir, "-o", "-")
+    components = spacy.util.load_config_from_str(result.stdout)["components"]
+    places = {
+        name: [p for p in ("input", "output") if components[name]["model"]["tok2vec"][p]]
+        for name in ("ner", "entity_linker")
+    }
+    assert places == {"ner": ["input", "output"], "entity_linker": ["input"]}
+
+
 def test_init_config_to_stdout_is_a_config(bilm_dir: Path) -> None:
     result = run("init-config", "--pipeline", "ner", "--model", bilm_dir, "-o", "-")
     assert spacy.util.load_config_from_str(result.stdout)["nlp"]["pipeline"] == ["elmo", "ner"]

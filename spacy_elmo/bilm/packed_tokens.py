@@ -100,7 +100,8 @@ class TokenTable:
         known = [i for i, word in enumerate(words) if cache is not None and word in cache]
         if cache is not None and known:
             vectors[known] = cache.lookup([words[i] for i in known], vectors.device).to(vectors)
-        spelled = sorted(set(range(len(words))) - set(known))
+        # Words of about one length together: the char CNN reads as many columns as the longest has.
+        spelled = sorted(set(range(len(words))) - set(known), key=lambda i: len(words[i]))
         for start in range(0, len(spelled), CHAR_CNN_WORDS):
             block = spelled[start : start + CHAR_CNN_WORDS]
             vectors[block] = self._encode(

@@ -28,6 +28,10 @@ class LearnedMix:
     weights: Floats
     gamma: float
 
+    @property
+    def place(self) -> str:
+        return f"{self.component} {self.placement}"
+
 
 @dataclass(frozen=True)
 class MixSummary:
@@ -41,10 +45,6 @@ class MixSummary:
     weights_spread: Floats
     gamma: float
     gamma_spread: float
-
-    @property
-    def place(self) -> str:
-        return f"{self.component} {self.placement}"
 
 
 def pipeline_mixes(nlp: Language) -> list[LearnedMix]:

@@ -7,7 +7,7 @@ import srsly
 import typer
 from wasabi import msg
 
-from spacy_elmo.layers.scalar_mix import layer_weights
+from spacy_elmo.analysis.mixes import pipeline_mixes
 
 
 def main(baseline: Path, elmo: Path, pipeline: Path) -> None:
@@ -24,13 +24,12 @@ def main(baseline: Path, elmo: Path, pipeline: Path) -> None:
     )
     msg.divider("Layer weights that the task has learned")
     nlp = spacy.load(pipeline)
-    for component, listeners in nlp.get_pipe("elmo").listener_map.items():
-        for listener in listeners:
-            mix = listener.get_ref("mix")
-            weights = [f"{weight:.3f}" for weight in layer_weights(mix)]
-            names = ["token", *(f"layer {i}" for i in range(1, len(weights)))]
-            gamma = f"{mix.get_param('gamma')[0]:.3f}"
-            msg.table([[component, *weights, gamma]], header=("", *names, "gamma"), divider=True)
+    mixes = pipeline_mixes(nlp)
+    names = ["token", *(f"layer {i}" for i in range(1, len(mixes[0].weights)))]
+    rows = [(m.place, *(f"{x:.3f}" for x in (*m.weights, m.gamma))) for m in mixes]
+    msg.table(
+        rows, header=("", *names, "gamma"), divider=True, aligns=("l", *"r" * len(rows[0][1:]))
+    )
     msg.text("One seed on a small evaluation set: a difference of a few points can be chance.")
 
 

@@ -125,7 +125,8 @@ class ProjectedLSTM(nn.Module):
         return self.bias + offset
 
     def _step(self, input_gates: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        gates = torch.addmm(input_gates, hidden, self.recurrent_weight.t())
+        # Under autocast only products are in its precision.
+        gates = torch.addmm(input_gates, hidden, self.recurrent_weight.t()).to(cell.dtype)
         cells = cell.shape[1]
         take, keep, show = torch.sigmoid(gates[:, : 3 * cells]).chunk(3, dim=1)
         cell = keep * cell + take * torch.tanh(gates[:, 3 * cells :])
@@ -133,7 +134,7 @@ class ProjectedLSTM(nn.Module):
             cell = cell.clamp(-self.cell_clip, self.cell_clip)
         hidden = show * torch.tanh(cell)
         if self.projection is not None:
-            hidden = functional.linear(hidden, self.projection)
+            hidden = functional.linear(hidden, self.projection).to(cell.dtype)
             if self.projection_clip is not None:
                 hidden = hidden.clamp(-self.projection_clip, self.projection_clip)
         return hidden, cell

@@ -111,6 +111,12 @@ def test_autocast_makes_products_in_low_precision_only() -> None:
     torch.testing.assert_close(mixed, plain, rtol=0.05, atol=0.05)
     mixed.sum().backward()
     assert all(weight.grad.dtype == torch.float32 for weight in layer.parameters())
+    # Frozen, where the weights need no gradient, it reads the same.
+    layer.requires_grad_(False)
+    with torch.autocast("cpu", torch.bfloat16):
+        frozen, after = layer(inputs, [4, 4], state)
+    assert frozen.dtype == after.hidden.dtype == after.cell.dtype == torch.float32
+    torch.testing.assert_close(frozen, mixed, rtol=0.02, atol=0.02)
 
 
 def test_dropout_is_on_the_inputs_in_training_only() -> None:

@@ -47,7 +47,11 @@ def test_the_extended_layer_keeps_known_words_and_shares_the_unknown_ones_mass()
     )
 
 
-def test_without_an_output_layer_the_bilm_is_frozen_first(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_without_an_output_layer_the_bilm_is_frozen_first(
+    config: Config, tmp_path: Path, precision: str
+) -> None:
+    config["system"]["precision"] = precision
     bilm = make_bilm(config, tmp_path / "start")
     adapt(config, tmp_path / "start", frozen_steps=5, max_steps=10)
     trainer = make_trainer(resolve(config), tmp_path / "run")

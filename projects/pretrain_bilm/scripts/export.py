@@ -19,6 +19,9 @@ def main(
     output: Path,
     metrics: list[Path],
     about: Path | None = typer.Option(None, help="What else the card says: data, licences, limits"),
+    earlier: Path | None = typer.Option(
+        None, help="history.json of the export that the run went on from"
+    ),
 ) -> None:
     bilm = load_bilm(trained)
     halves = {key: tensor.half() for key, tensor in bilm.state_dict().items()}
@@ -26,7 +29,14 @@ def main(
     (before,), (after,) = (Embedder(load_bilm(d))([SENTENCE]) for d in (trained, output))
     meta = json.loads((trained / "meta.json").read_text(encoding="utf8"))
     best = min(meta["history"], key=lambda entry: entry["mean"])
-    _plot(meta["history"], output / "perplexity.svg")
+    history = [
+        entry for entry in meta["history"] if entry["step"] and entry["step"] <= best["step"]
+    ]
+    runs = [*(json.loads(earlier.read_text(encoding="utf8")) if earlier else []), history]
+    (output / "history.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf8")
+    _plot(runs, output / "perplexity.svg")
+    words = sum(run[-1]["words"] for run in runs)
+    steps = " and ".join(f"{run[-1]['step']:,}" for run in runs)
     size = sum(file.stat().st_size for file in output.iterdir()) / 1e6
     n = sum(weight.numel() for weight in bilm.parameters())
     lines = [
@@ -35,8 +45,8 @@ def main(
         f"A biLM of {n:,} parameters in half precision, {size:.1f} MB. Rounding its weights moved the "
         f"vectors of a sentence by at most {abs(after - before).max():.1g}.",
         "",
-        f"Trained on {best['words']:,} words, {best['epoch']:.2f} epochs of {meta['tokens']:,} tokens, "
-        f"in {best['step']:,} steps; the output layer's {best['vocabulary_size']:,} words cover "
+        f"Trained on {words:,} words, {words / meta['tokens']:.2f} epochs of {meta['tokens']:,} tokens, "
+        f"in {steps} steps; the output layer's {best['vocabulary_size']:,} words cover "
         f"{meta['coverage']:.2%} of them.",
         "",
         "| text | forward | backward | mean |",
@@ -59,12 +69,17 @@ def _row(name: str, found: dict) -> str:
     return f"| {name} | {found['forward']:.1f} | {found['backward']:.1f} | {found['mean']:.1f} |"
 
 
-def _plot(history: list[dict], path: Path) -> None:
+def _plot(runs: list[list[dict]], path: Path) -> None:
+    """Each run's line begins where the words of the runs before it end."""
     matplotlib.use("Agg")
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    words = [entry["words"] / 1e6 for entry in history]
-    for side in ("forward", "backward"):
-        axes.plot(words, [entry[side] for entry in history], marker=".", label=side)
+    for side, colour in (("forward", "C0"), ("backward", "C1")):
+        before = 0
+        for number, run in enumerate(runs):
+            words = [(before + entry["words"]) / 1e6 for entry in run]
+            perplexities = [entry[side] for entry in run]
+            axes.plot(words, perplexities, marker=".", color=colour, label="" if number else side)
+            before += run[-1]["words"]
     axes.set(xlabel="million words read", ylabel="held-out perplexity", yscale="log")
     axes.legend()
     figure.savefig(path)

@@ -44,12 +44,13 @@ from spacy.util import load_model_from_config
 
 from spacy_elmo.bilm.precision import PRECISIONS
 from spacy_elmo.layers.bilm_model import get_shim
-from spacy_elmo.training_config import elmo_config
+from spacy_elmo.training_config import Placement, elmo_config
 
 OUTPUT = RESULTS / "pipelines.json"
 TASKS = ("tagger", "parser", "ner")
 TOK2VEC = "tok2vec, width 96"
 WITHOUT, WITH = "tagger, parser, ner", "tagger, parser, ner, en_elmo_sm"
+SHARED = "tagger, parser, ner, en_elmo_sm in their tok2vec"
 # As with ELMo, where each component has embed and encode of its own.
 OWN = "tagger, parser, ner, a tok2vec each"
 TRANSFORMER = "transformer of BERT base's size"
@@ -83,7 +84,8 @@ def run(
         },
         WITHOUT: _initialized(init_config(lang="en", pipeline=list(TASKS), optimize="efficiency")),
         OWN: _initialized(_own_tok2vecs()),
-        WITH: _initialized(elmo_config("en", TASKS, "en_elmo_sm", "input", "efficiency")[0]),
+        WITH: _with_elmo("input"),
+        SHARED: _with_elmo("shared"),
     }
     few = lines[:full_number]
     ways: dict[str, Callable[[], Reading]] = {
@@ -128,6 +130,10 @@ def _tok2vec() -> dict[str, Any]:
         "subword_features": True,
     }
     return {"model": architecture}
+
+
+def _with_elmo(placement: Placement) -> Language:
+    return _initialized(elmo_config("en", TASKS, "en_elmo_sm", placement, "efficiency")[0])
 
 
 def _own_tok2vecs() -> dict[str, Any]:
@@ -200,7 +206,7 @@ def _rows(section: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     speeds = {way: [each["words/s"] for each in taken] for way, taken in readings.items()}
     rows = []
     for way, values in speeds.items():
-        beside = WITHOUT if way in (OWN, WITH) else TOK2VEC
+        beside = WITHOUT if way in (OWN, WITH, SHARED) else TOK2VEC
         ratio = statistics.median(values) / statistics.median(speeds[beside])
         rows.append([way, spread(values), f"{ratio:.2f} of {beside}"])
     return ["", "words/s", "ratio"], rows

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline.tok2vec import Tok2VecListener
+from spacy.pipeline.tok2vec import Tok2Vec, Tok2VecListener
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
@@ -115,6 +115,7 @@ class Elmo(TrainablePipe):
         """spaCy empties it before it looks for listeners again."""
         self._listener_map = found
         self._tensor_is_taken = False
+        self._tok2vec_listens = False
 
     @property
     def listeners(self) -> list[ElmoListener]:
@@ -154,6 +155,7 @@ class Elmo(TrainablePipe):
             if isinstance(node, ElmoListener) and node.upstream_name in ("*", self.name):
                 check_linker(component)
                 self.add_listener(node, component.name)
+                self._tok2vec_listens |= isinstance(component, Tok2Vec)
             elif isinstance(node, Tok2VecListener):
                 self._check_foreign(node, component.name)
                 self._leave_tensor_to(component.name)
@@ -167,7 +169,11 @@ class Elmo(TrainablePipe):
             )
 
     def _leave_tensor_to(self, reader: str) -> None:
+        warned = self._tensor_is_taken
         self._tensor_is_taken = True
+        # A tok2vec that listens has ELMo in its vectors.
+        if warned or self._tok2vec_listens:
+            return
         warnings.warn(
             f"'{self.name}' leaves doc.tensor to spaCy's tok2vec, because '{reader}' reads it: vectors "
             "and similarities will not mean ELMo; doc._.elmo is set.",

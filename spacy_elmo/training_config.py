@@ -2,7 +2,7 @@
 
 `spacy init config` knows no plugins, so its result is rewritten: every component that listens to the
 shared tok2vec gets an embed and an encode of its own, as spaCy recommends them for the language, and
-an ElmoListener at their input, their output or both.
+an ElmoListener at their input, their output or both; or the shared tok2vec gets one at its input.
 """
 
 import copy
@@ -17,7 +17,7 @@ from thinc.api import Config
 
 from .pipeline import DEFAULT_MODEL
 
-Placement = Literal["input", "output", "both"]
+Placement = Literal["input", "output", "both", "shared"]
 SHARED = "tok2vec"
 SHARED_VECTORS = ("elmo", SHARED, "transformer")
 LISTENER = {
@@ -41,8 +41,9 @@ def elmo_config(
     """A complete training config, and those components that have no tok2vec and so get no ELMo.
 
     lang (str): spaCy's language code. pipeline: Trainable components. model (str): A biLM's name or
-    path, which becomes `[paths] bilm`. placement: Where ELMo is concatenated. optimize (str): As of
-    `spacy init config`, "efficiency" or "accuracy".
+    path, which becomes `[paths] bilm`. placement: Where ELMo is concatenated. "shared": at the
+    input of one tok2vec for all, with one mix. optimize (str): As of `spacy init config`, "efficiency"
+    or "accuracy".
     Raises ValueError for a language or component that spaCy does not have, and where no component
     would listen.
     """
@@ -98,24 +99,30 @@ def _listens(component: dict[str, Any]) -> bool:
 
 def _rewrite(plain: Config, listening: list[str], model: str, placement: Placement) -> Config:
     config = plain.copy()
-    shared = config["components"].pop(SHARED)["model"]
-    for name in listening:
-        block: dict[str, Any] = {
-            "@architectures": "spacy-elmo.ElmoTok2Vec.v1",
-            "input": None,
-            "output": None,
-        }
-        for place in _places(placement, name):
-            block[place] = copy.deepcopy(LISTENER)
-        block.update({part: copy.deepcopy(shared[part]) for part in ("embed", "encode")})
-        block["embed"]["width"] = f"${{components.{name}.model.tok2vec.encode.width}}"
-        config["components"][name]["model"]["tok2vec"] = block
+    components = config["components"]
+    shared = components.pop(SHARED)
+    if placement == "shared":
+        shared["model"] = _elmo_tok2vec(shared["model"], ("input",))
+        components = {SHARED: shared, **components}
+    else:
+        for name in listening:
+            block = _elmo_tok2vec(shared["model"], _places(placement, name))
+            block["embed"]["width"] = f"${{components.{name}.model.tok2vec.encode.width}}"
+            components[name]["model"]["tok2vec"] = block
+        config["nlp"]["pipeline"].remove(SHARED)
     elmo = {"factory": "elmo", "model": {**DEFAULT_MODEL, "name": "${paths.bilm}"}}
-    config["components"] = {"elmo": elmo, **config["components"]}
-    rest = [name for name in config["nlp"]["pipeline"] if name != SHARED]
-    config["nlp"]["pipeline"] = ["elmo", *rest]
+    config["components"] = {"elmo": elmo, **components}
+    config["nlp"]["pipeline"] = ["elmo", *config["nlp"]["pipeline"]]
     config["paths"]["bilm"] = model
     return config
+
+
+def _elmo_tok2vec(plain: dict[str, Any], places: Sequence[str]) -> dict[str, Any]:
+    """With embed and encode as in spaCy's tok2vec."""
+    block: dict[str, Any] = {"@architectures": "spacy-elmo.ElmoTok2Vec.v1"}
+    for place in ("input", "output"):
+        block[place] = copy.deepcopy(LISTENER) if place in places else None
+    return {**block, **copy.deepcopy({part: plain[part] for part in ("embed", "encode")})}
 
 
 def _places(placement: Placement, name: str) -> tuple[str, ...]:

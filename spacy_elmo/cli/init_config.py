@@ -13,6 +13,7 @@ class Placement(str, Enum):
     input = "input"
     output = "output"
     both = "both"
+    shared = "shared"
 
 
 class Optimize(str, Enum):
@@ -36,7 +37,8 @@ def init_config_cli(
     placement: Placement = Opt(
         Placement.both,
         "--placement",
-        help="Where ELMo joins each component's own vectors: before its encoder, after it, or both",
+        help="Where ELMo joins each component's own vectors: before its encoder, after it, or both; or "
+        "before the encoder of one tok2vec shared by all, which is faster, with one mix for all",
     ),
     optimize: Optimize = Opt(
         Optimize.efficiency,

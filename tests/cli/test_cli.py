@@ -62,6 +62,19 @@ def test_init_config_places_listeners(
     assert set(nlp.get_pipe("elmo").listening_components) == {"tagger", "parser", "ner"}
 
 
+def test_init_config_shares_one_tok2vec(bilm_dir: Path, tmp_path: Path) -> None:
+    path = tmp_path / "config.cfg"
+    options = ("--model", bilm_dir, "--placement", "shared", "-o", path)
+    assert run("init-config", "--pipeline", "tagger,entity_linker", *options).exit_code == 0
+    config = load_config(path)
+    assert config["nlp"]["pipeline"] == ["elmo", "tok2vec", "tagger", "entity_linker"]
+    shared = config["components"]["tok2vec"]["model"]
+    assert [p for p in ("input", "output") if shared[p] is not None] == ["input"]
+    nlp = spacy.util.load_model_from_config(config)
+    assert nlp.get_pipe("elmo").listening_components == ["tok2vec"]
+    assert nlp.get_pipe("tok2vec").listening_components == ["tagger", "entity_linker"]
+
+
 def test_an_entity_linker_gets_elmo_at_its_input_alone(bilm_dir: Path) -> None:
     result = run("init-config", "-p", "ner,entity_linker", "--model", bilm_dir, "-o", "-")
     components = spacy.util.load_config_from_str(result.stdout)["components"]

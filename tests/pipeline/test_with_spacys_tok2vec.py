@@ -7,7 +7,10 @@ import pytest
 import spacy
 from pipelines import add_elmo, add_task, make_examples, train
 from spacy.pipeline.tok2vec import DEFAULT_TOK2VEC_MODEL
+from spacy.util import load_model_from_config
 from thinc.api import fix_random_seed
+
+from spacy_elmo.training_config import elmo_config
 
 TEXTS = ["Ann met Bob in London.", "", "She likes it. We sold London!"]
 
@@ -74,6 +77,31 @@ def test_no_warning_without_a_conflict(bilm_dir):
     assert [t.tag_ for t in doc] == [
         nlp.get_pipe("tagger").labels[int(row.argmax())] for row in expected[0]
     ]
+
+
+def test_a_shared_tok2vec_that_listens(bilm_dir, tmp_path):
+    """Trains its mix, and gives its readers the same after loading; nothing to warn of."""
+    config, _ = elmo_config("en", ["tagger", "ner"], str(bilm_dir), "shared", "efficiency")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fix_random_seed(0)
+        nlp = load_model_from_config(config)
+        nlp.initialize(lambda: make_examples(nlp))
+        before = mix_scalars(nlp)
+        assert train(nlp)["tok2vec"] > 0
+        nlp.to_disk(tmp_path)
+        loaded = spacy.load(tmp_path)
+    assert np.abs(mix_scalars(nlp) - before).max() > 0
+    for text in TEXTS:
+        one, other = nlp(text), loaded(text)
+        np.testing.assert_allclose(one.tensor, other.tensor, atol=1e-4)
+        assert one.tensor.shape[1] == 96
+        assert [t.tag_ for t in one] == [t.tag_ for t in other]
+
+
+def mix_scalars(nlp):
+    (mix,) = [n for n in nlp.get_pipe("tok2vec").model.walk() if n.has_param("scalars")]
+    return mix.get_param("scalars").copy()
 
 
 def test_elmo_as_the_shared_tok2vec(bilm_dir):
